@@ -12,7 +12,7 @@ install(FILES ${PROJECT_BINARY_DIR}/lockstepConfig.cmake
         DESTINATION ${package})
 install(EXPORT lockstep_watch NAMESPACE lockstep:: DESTINATION ${package})
 install(EXPORT lockstep_core NAMESPACE lockstep:: DESTINATION ${package})
-# The component `runtime` is everything that a wheel has (ci/wheel).
+# The component `runtime` is everything that the wheel has, `catalogue` that of the catalogue (ci/wheel).
 install(TARGETS lockstep RUNTIME DESTINATION bin COMPONENT runtime)
 if(LOCKSTEP_LICENSES)  # of the libraries that are linked statically
   install(DIRECTORY ${LOCKSTEP_LICENSES}/ DESTINATION share/lockstep/licenses COMPONENT runtime)

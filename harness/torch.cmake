@@ -19,6 +19,10 @@ if(LOCKSTEP_PYTHON STREQUAL "")
       CACHE FILEPATH "" FORCE)
 endif()
 
+# Of the wheel of the catalogue, which is used with the torch of another machine.
+set(LOCKSTEP_TORCH_AT_RUN_TIME "" CACHE STRING
+    "Folder of torch's libraries relative to programs and modules; empty: that of LOCKSTEP_PYTHON")
+
 # Sets LOCKSTEP_TORCH_ROOT and LOCKSTEP_TORCH_VERSION to those of the interpreter. Sets `complaint`
 # to a sentence if that torch cannot be built against, otherwise to an empty string.
 function(lockstep_find_torch complaint)
@@ -56,7 +60,9 @@ function(lockstep_add_torch)
     USE_C10D_GLOO AT_PER_OPERATOR_HEADERS FMT_HEADER_ONLY)
   target_link_libraries(lockstep::torch INTERFACE
     ${LOCKSTEP_TORCH_ROOT}/lib/libtorch_cpu.so ${LOCKSTEP_TORCH_ROOT}/lib/libc10.so)
-  target_link_options(lockstep::torch INTERFACE -Wl,-rpath,${LOCKSTEP_TORCH_ROOT}/lib)
+  if(NOT LOCKSTEP_TORCH_AT_RUN_TIME)
+    target_link_options(lockstep::torch INTERFACE -Wl,-rpath,${LOCKSTEP_TORCH_ROOT}/lib)
+  endif()
 endfunction()
 
 # Torch headers that most sources include, parsed once for all targets: half of their compile time.

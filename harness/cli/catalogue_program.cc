@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <regex>
 #include <string_view>
 #include <system_error>
 
@@ -27,12 +28,15 @@ namespace fs = std::filesystem;
 constexpr std::string_view kMark = LOCKSTEP_CATALOGUE_MARK;
 /// Three short lines and a path.
 constexpr std::size_t kLongestMark = 8 * 1024;
+constexpr std::size_t kLongestVersionFile = 64 * 1024;
 
 /// Empty if it is not set.
-std::string asked_for() {
-  const char* const path = std::getenv("LOCKSTEP_CATALOGUE");
-  return path ? path : "";
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value ? value : "";
 }
+
+std::string asked_for() { return variable("LOCKSTEP_CATALOGUE"); }
 
 /// The value of a line "name=value"; absent if there is none.
 std::optional<std::string> field(std::string_view lines, std::string_view name) {
@@ -72,13 +76,41 @@ CatalogueProgram read_catalogue(const fs::path& path) {
   }
 }
 
-/// The loader searches LD_LIBRARY_PATH first, so it may find another torch.
-bool is_torch_elsewhere() { return ::dlopen("libtorch_cpu.so", RTLD_LAZY) != nullptr; }
+/// A path of a wheel is relative to the program. Python may have its torch elsewhere.
+void find_torch_of_wheel(CatalogueProgram& catalogue) {
+  fs::path& library = catalogue.torch_library;
+  if (library.is_absolute()) return;
+  const std::string folder = variable("LOCKSTEP_TORCH_FOLDER");
+  catalogue.is_torch_elsewhere = !folder.empty();
+  library = folder.empty() ? (catalogue.path.parent_path() / library).lexically_normal()
+                           : fs::path(folder) / "lib" / library.filename();
+}
 
-void require_torch(const fs::path& library) {
-  if (::access(library.c_str(), R_OK) == 0) return;
-  const int error = errno;
-  if (!is_torch_elsewhere()) throw unreadable_torch(library.string(), std::strerror(error));
+/// The loader searches LD_LIBRARY_PATH first, so it may find another torch.
+bool is_torch_on_library_path() { return ::dlopen("libtorch_cpu.so", RTLD_LAZY) != nullptr; }
+
+/// The version of the torch with that library, from its Python files; empty if it has none.
+std::string version_of_torch(const fs::path& library) {
+  const fs::path file = library.parent_path().parent_path() / "version.py";
+  std::error_code failure;
+  if (!fs::is_regular_file(file, failure) || ::access(file.c_str(), R_OK) != 0) return "";
+  const std::string text = read_text(file, kLongestVersionFile);
+  std::smatch found;
+  const std::regex version("(?:^|\n)__version__[^'\"\n]*['\"]([^'\"]+)");
+  return std::regex_search(text, found, version) ? found.str(1) : "";
+}
+
+void require_torch(const CatalogueProgram& catalogue) {
+  const fs::path& library = catalogue.torch_library;
+  const std::string wanted = torch_release(catalogue.torch_version);
+  if (::access(library.c_str(), R_OK) != 0) {
+    const int error = errno;
+    if (is_torch_on_library_path()) return;
+    throw unreadable_torch(library.string(), std::strerror(error), wanted);
+  }
+  const std::string version = version_of_torch(library);
+  if (version.empty() || torch_release(version) == wanted) return;
+  throw other_torch(library.parent_path().parent_path().string(), version, wanted);
 }
 
 /// In libexec of the prefix; this program is in its bin.
@@ -88,6 +120,10 @@ fs::path path_beside() {
 }
 
 }  // namespace
+
+std::string torch_release(const std::string& version) {
+  return version.substr(0, version.find('.', version.find('.') + 1));
+}
 
 fs::path catalogue_path() {
   const std::string asked = asked_for();
@@ -105,18 +141,28 @@ CatalogueProgram find_catalogue() {
     throw no_catalogue(path.string(), std::strerror(errno));
   }
   if (!fs::is_regular_file(path)) throw no_catalogue(path.string(), "it is not a file");
-  const CatalogueProgram catalogue = read_catalogue(path);
+  CatalogueProgram catalogue = read_catalogue(path);
   if (catalogue.lockstep_version != LOCKSTEP_VERSION) {
     throw other_catalogue(path.string(), catalogue.lockstep_version, LOCKSTEP_VERSION);
   }
-  require_torch(catalogue.torch_library);
+  find_torch_of_wheel(catalogue);
+  require_torch(catalogue);
   return catalogue;
+}
+
+void let_loader_find_torch(const CatalogueProgram& catalogue) {
+  if (!catalogue.is_torch_elsewhere) return;
+  const std::string folder = catalogue.torch_library.parent_path().string();
+  const std::string others = variable("LD_LIBRARY_PATH");
+  ::setenv("LD_LIBRARY_PATH", (others.empty() ? folder : folder + ":" + others).c_str(),
+           /*overwrite=*/1);
 }
 
 void become_catalogue(char* const* arguments) {
   const CatalogueProgram catalogue = find_catalogue();
   require_current_folder();
   set_start_variables();
+  let_loader_find_torch(catalogue);
   ::execv(catalogue.path.c_str(), arguments);
   throw no_catalogue(catalogue.path.string(), std::strerror(errno));
 }

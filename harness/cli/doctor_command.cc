@@ -68,6 +68,7 @@ std::string fault_of_folder() {
 CatalogueAnswer ask_catalogue(const CatalogueProgram& catalogue, std::chrono::milliseconds limit) {
   const std::string gone = fault_of_folder();
   if (!gone.empty()) return no_ranks(gone);
+  let_loader_find_torch(catalogue);
   const Probe asked =
       probe_program({catalogue.path, "doctor", kRanksOnly, "--timeout",
                      fmt::format("{}", std::chrono::duration<double>(limit).count())},
@@ -87,8 +88,8 @@ CatalogueAnswer say_untried() {
   sheet.begin("catalogue");
   sheet.say(fmt::format("none: there is no {}", catalogue_path().string()));
   sheet.advise(
-      "build Lockstep from its sources (ci/demo), or set LOCKSTEP_CATALOGUE to a program with "
-      "scenarios; a wheel has none");
+      "pip install 'lockstep-watch[catalogue]', build Lockstep from its sources (ci/demo), or set "
+      "LOCKSTEP_CATALOGUE to a program with scenarios");
   const std::string problem = fault_of_machine();
   sheet.conclude(
       "'lockstep watch', 'report' and 'compare' can work here. 'lockstep run' was not tested, "

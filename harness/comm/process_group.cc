@@ -15,6 +15,7 @@
 #include "harness/comm/modules.h"
 #include "harness/comm/open_store.h"
 #include "harness/comm/recording_backend.h"
+#include "harness/comm/single_collectives.h"
 #include "reports/base/error.h"
 
 namespace lockstep {
@@ -227,7 +228,7 @@ void ProcessGroup::broadcast(at::Tensor& tensor, int root, CallSite site) {
 
 void ProcessGroup::all_gather(at::Tensor& output, at::Tensor& input, CallSite site) {
   const CallContext context(site);
-  state_->group->_allgather_base(output, input)->wait();
+  all_gather_single(*state_->group, output, input)->wait();
 }
 
 void ProcessGroup::reduce_scatter(at::Tensor& output, at::Tensor& input, ReduceOp op,
@@ -235,7 +236,7 @@ void ProcessGroup::reduce_scatter(at::Tensor& output, at::Tensor& input, ReduceO
   const CallContext context(site);
   c10d::ReduceScatterOptions options;
   options.reduceOp = to_c10d(op);
-  state_->group->_reduce_scatter_base(output, input, options)->wait();
+  reduce_scatter_single(*state_->group, output, input, options)->wait();
 }
 
 void ProcessGroup::barrier(CallSite site) {

@@ -16,7 +16,7 @@ namespace {
 using Shape = std::vector<std::int64_t>;
 
 std::string dtype_name(const at::Tensor& tensor) {
-  return c10::getDtypeNames(tensor.scalar_type()).first;
+  return std::string(c10::getDtypeNames(tensor.scalar_type()).first);
 }
 
 bool is_freed(const at::Tensor& tensor) {

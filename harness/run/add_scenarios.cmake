@@ -43,9 +43,15 @@ function(lockstep_add_scenarios program)
   target_link_libraries(${program} PRIVATE lockstep::run)
   get_target_property(torch lockstep::torch INTERFACE_LINK_LIBRARIES)
   list(GET torch 0 torch)
+  set(use_link_path ON)
+  if(LOCKSTEP_TORCH_AT_RUN_TIME)
+    get_filename_component(torch ${torch} NAME)
+    string(PREPEND torch ${LOCKSTEP_TORCH_AT_RUN_TIME}/)
+    set(use_link_path OFF)
+  endif()
   target_compile_definitions(${program} PRIVATE LOCKSTEP_TORCH_LIBRARY="${torch}")
   # CMake would pad the rpath of an installed program with ':', which is the working folder.
   # Scenarios use the same names for their parts, so they are compiled one by one.
   set_target_properties(${program} PROPERTIES BUILD_WITH_INSTALL_RPATH ON
-                        INSTALL_RPATH_USE_LINK_PATH ON UNITY_BUILD OFF)
+                        INSTALL_RPATH_USE_LINK_PATH ${use_link_path} UNITY_BUILD OFF)
 endfunction()

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "harness/cli/catalogue_program.h"
 #include "harness/cli/doctor_command.h"
 #include "harness/cli/doctor_sheet.h"
 #include "harness/cli/standard_output.h"
@@ -19,7 +20,7 @@ namespace {
 std::string say_torch(DoctorSheet& sheet) {
   const LoadedTorch torch = loaded_torch();
   const bool is_known = !torch.version.empty();
-  const bool is_same = is_same_release(torch.version, LOCKSTEP_TORCH_VERSION);
+  const bool is_same = torch_release(torch.version) == torch_release(LOCKSTEP_TORCH_VERSION);
   sheet.begin("torch");
   sheet.say("built against " LOCKSTEP_TORCH_VERSION);
   sheet.say(fmt::format("loaded {}, {}, from", is_known ? torch.version : "an unknown version",

@@ -257,7 +257,8 @@ Error missing_part(std::string_view path, std::string_view command) {
 Error no_catalogue(std::string_view path, std::string_view why) {
   return {Error::Kind::unmet,
           fmt::format("There is no catalogue of scenarios at {}: {}. 'list', 'show' and 'run' need "
-                      "it. A wheel has none: build Lockstep from its sources (ci/demo), or set "
+                      "it. In a Python environment, 'pip install lockstep-watch[catalogue]' "
+                      "installs it; elsewhere build Lockstep from its sources (ci/demo), or set "
                       "LOCKSTEP_CATALOGUE to a program with scenarios.",
                       without_controls(path), why)};
 }
@@ -270,11 +271,21 @@ Error other_catalogue(std::string_view path, std::string_view version, std::stri
                       without_controls(path), without_controls(version), own, own)};
 }
 
-Error unreadable_torch(std::string_view library, std::string_view why) {
+Error unreadable_torch(std::string_view library, std::string_view why, std::string_view release) {
   return {Error::Kind::unmet,
-          fmt::format("torch cannot be read: {}: {}. Make it readable for this user, or set "
-                      "LOCKSTEP_PYTHON to a Python that has torch and build Lockstep again.",
-                      without_controls(library), why)};
+          fmt::format("torch cannot be read: {}: {}. Install torch {} there, make it readable for "
+                      "this user, or set LOCKSTEP_PYTHON to a Python that has torch and build "
+                      "Lockstep again.",
+                      without_controls(library), why, without_controls(release))};
+}
+
+Error other_torch(std::string_view folder, std::string_view version, std::string_view release) {
+  return {
+      Error::Kind::unmet,
+      fmt::format("The catalogue of scenarios was built for torch {0}, but the torch in {1} is "
+                  "{2}. Install torch {0} (pip install 'torch=={0}.*'), or a catalogue that "
+                  "was built for that torch.",
+                  without_controls(release), without_controls(folder), without_controls(version))};
 }
 
 Error no_mpi_launcher() {

@@ -66,7 +66,10 @@ Error no_catalogue(std::string_view path, std::string_view why);
 Error other_catalogue(std::string_view path, std::string_view version, std::string_view own);
 
 /// The torch library that the catalogue was linked with is unreadable.
-Error unreadable_torch(std::string_view library, std::string_view why);
+Error unreadable_torch(std::string_view library, std::string_view why, std::string_view release);
+
+/// The torch in `folder` has another `version` than the `release` ("2.11") of the catalogue.
+Error other_torch(std::string_view folder, std::string_view version, std::string_view release);
 
 /// Ranks of the MPI backend were not started by an mpirun.
 Error no_mpi_launcher();

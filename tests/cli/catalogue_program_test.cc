@@ -152,6 +152,50 @@ TEST(TorchOfTheCatalogue, ThatThisUserMayNotReadIsNamed) {
   EXPECT_THAT(outcome.err, HasSubstr("torch cannot be read: "));
 }
 
+TEST(TorchOfTheCatalogue, OfAnotherReleaseIsRefused) {
+  const FakeCatalogue catalogue("echo ran");
+  for (const char* version : {"2.15.0+cu132", "2.1.0", "3.11.0"}) {
+    write_text(catalogue.version_of_torch(),
+               fmt::format("debug = False\n__version__ = '{}'\ncuda = '12.8'\n", version));
+    const Outcome outcome = catalogue.lockstep("list");
+    EXPECT_EQ(outcome.status, 1) << version;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err,
+                AllOf(HasSubstr("was built for torch 2.11, but the torch in "),
+                      HasSubstr(fmt::format("torch is {}. Install torch 2.11 ", version))));
+  }
+  for (const char* text : {"__version__ = '2.11.3'\n", "x = 1\n__version__: str = \"2.11.0+cpu\"\n",
+                           "no version\n", ""}) {
+    write_text(catalogue.version_of_torch(), text);
+    EXPECT_EQ(catalogue.lockstep("list").out, "ran\n") << text;
+  }
+}
+
+/// As a wheel has it.
+TEST(TorchOfTheCatalogue, MayBeNextToItsPackageOrWherePythonHasIt) {
+  const FakeCatalogue catalogue("echo \"<$LD_LIBRARY_PATH>\"");
+  const std::string script = "echo \"<$LD_LIBRARY_PATH>\"";
+  catalogue.write(script, mark_of(LOCKSTEP_VERSION, "./torch/lib/libtorch_cpu.so"));
+  const std::string unset = "unset LD_LIBRARY_PATH;";
+  EXPECT_EQ(catalogue.lockstep("list", unset).out, "<>\n") << "it finds the one next to it itself";
+  const FakeCatalogue other("");
+  const std::string folder = other.torch().parent_path().string();
+  const std::string elsewhere =
+      "LOCKSTEP_TORCH_FOLDER=" + other.version_of_torch().parent_path().string();
+  EXPECT_EQ(catalogue.lockstep("list", unset + elsewhere).out, "<" + folder + ">\n");
+  EXPECT_EQ(catalogue.lockstep("list", "LD_LIBRARY_PATH=/x " + elsewhere).out,
+            "<" + folder + ":/x>\n");
+  EXPECT_THAT(catalogue.lockstep("doctor --timeout 5", unset + elsewhere).out,
+              HasSubstr("<" + folder + ">"));
+  write_text(other.version_of_torch(), "__version__ = '2.15.0'\n");
+  EXPECT_THAT(catalogue.lockstep("list", elsewhere).err, HasSubstr("is 2.15.0"));
+  fs::remove(other.torch());
+  EXPECT_THAT(catalogue.lockstep("list", elsewhere).err,
+              HasSubstr("torch cannot be read: " + folder + "/libtorch_cpu.so"));
+  const FakeCatalogue built(script);
+  EXPECT_EQ(built.lockstep("list", unset + elsewhere).out, "<>\n") << "a build has its own torch";
+}
+
 // doctor ------------------------------------------------------------------------------------------
 
 TEST(DoctorOfTheProgram, AsksTheCatalogueForItsPart) {

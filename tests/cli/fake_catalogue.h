@@ -19,6 +19,7 @@ inline std::string mark_of(const std::string& version, const std::filesystem::pa
 class FakeCatalogue {
  public:
   explicit FakeCatalogue(const std::string& script, const std::string& version = LOCKSTEP_VERSION) {
+    std::filesystem::create_directories(torch().parent_path());
     write_text(torch(), "");
     write(script, mark_of(version, torch()));
   }
@@ -30,7 +31,8 @@ class FakeCatalogue {
   }
 
   std::filesystem::path path() const { return folder_.path() / "catalogue"; }
-  std::filesystem::path torch() const { return folder_.path() / "libtorch_cpu.so"; }
+  std::filesystem::path torch() const { return folder_.path() / "torch/lib/libtorch_cpu.so"; }
+  std::filesystem::path version_of_torch() const { return folder_.path() / "torch/version.py"; }
 
   /// Runs `lockstep` with it as its catalogue. `before`: shell commands that run first.
   Outcome lockstep(const std::string& arguments, const std::string& before = "") const {

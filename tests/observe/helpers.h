@@ -39,7 +39,9 @@ inline void flip(at::Tensor& tensor, std::size_t bit) {
   static_cast<std::uint8_t*>(tensor.mutable_data_ptr())[bit / 8] ^= 1U << bit % 8;
 }
 
-inline std::string dtype_text(at::ScalarType dtype) { return c10::getDtypeNames(dtype).first; }
+inline std::string dtype_text(at::ScalarType dtype) {
+  return std::string(c10::getDtypeNames(dtype).first);
+}
 
 /// The text of the Error of that kind that `call` throws.
 template <class Call>

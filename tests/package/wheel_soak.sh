@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Builds the wheel, uses it, and watches the trainings of tests/watch with its library.
+# Builds the wheels, uses them, and watches the trainings of tests/watch with the library.
 #
 #   wheel_soak.sh WATCH_TESTS
 set -euo pipefail
 tests=$1
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 ci/wheel
+ci/wheel catalogue
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m zipfile -e build/wheel/*.whl "$folder"
+python3 -m zipfile -e build/wheel/lockstep_watch-*.whl "$folder"
 LOCKSTEP_TEST_WATCH_LIBRARY=$folder/lockstep/lib/lockstep/liblockstep_watch.so "$tests" \
   --gtest_filter='*Watched*-*Random*'

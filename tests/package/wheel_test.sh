@@ -64,7 +64,7 @@ check_program() {
   run 64 alone python -m lockstep report none
   says "lockstep: "
   run 1 alone lockstep run loss-on-unwrapped-module
-  says "A wheel has none: build Lockstep from its sources"
+  says "'pip install lockstep-watch[catalogue]' installs it"
   run 0 alone lockstep doctor --timeout 5
   run 0 alone lockstep explain gradients-differ
   run 0 alone python -c 'import lockstep; lockstep.watch(out="in-code"); lockstep.stop()'

@@ -26,6 +26,8 @@ namespace {
 
 namespace autograd = torch::autograd;
 using Tensors = std::vector<at::Tensor>;
+/// The type of autograd's pointers to nodes depends on the release of torch.
+using GraphNode = decltype(autograd::Edge::function);
 
 /// A node that no backward reaches. Its inputs are saved like those of any function.
 class SavedInputs : public autograd::Function<SavedInputs> {
@@ -42,7 +44,7 @@ class SavedInputs : public autograd::Function<SavedInputs> {
   }
 
   /// Null without grad mode.
-  static std::shared_ptr<autograd::Node> of(const Tensors& inputs) {
+  static GraphNode of(const Tensors& inputs) {
     return apply(at::empty({0}).requires_grad_(), at::TensorList(inputs)).grad_fn();
   }
 
@@ -91,7 +93,7 @@ struct SavedPlace {
 /// A checkpoint. Its places keep it alive; it tracks only those still in use.
 class Frame : public std::enable_shared_from_this<Frame> {
  public:
-  Frame(std::shared_ptr<autograd::Node> inputs, SegmentRerun rerun, bool early_stop)
+  Frame(GraphNode inputs, SegmentRerun rerun, bool early_stop)
       : inputs_(std::move(inputs)), rerun_(std::move(rerun)), early_stop_(early_stop) {}
 
   Tensors forward(const Tensors& inputs);
@@ -112,7 +114,7 @@ class Frame : public std::enable_shared_from_this<Frame> {
   void check(const Refill& refill) const;
   void drop(PassId pass);
 
-  std::shared_ptr<autograd::Node> inputs_;
+  GraphNode inputs_;
   SegmentRerun rerun_;
   bool early_stop_;
   bool is_forward_over_ = false;
@@ -213,7 +215,7 @@ void Frame::drop(PassId pass) {
 
 std::vector<at::Tensor> checkpoint(const Segment& segment, const std::vector<at::Tensor>& inputs,
                                    const CheckpointOptions& options) {
-  std::shared_ptr<autograd::Node> saved_inputs = SavedInputs::of(inputs);
+  GraphNode saved_inputs = SavedInputs::of(inputs);
   if (!saved_inputs) return segment(inputs);
   return std::make_shared<Frame>(std::move(saved_inputs), SegmentRerun(segment, options),
                                  options.early_stop)

@@ -40,8 +40,4 @@ LoadedTorch loaded_torch() {
   return torch;
 }
 
-bool is_same_release(const std::string& version, const std::string& built) {
-  return version == built.substr(0, built.find_first_not_of("0123456789."));
-}
-
 }  // namespace lockstep

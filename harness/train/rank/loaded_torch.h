@@ -13,8 +13,4 @@ struct LoadedTorch {
 /// Asks the loader and the library; runs no torch operation.
 LoadedTorch loaded_torch();
 
-/// Whether `version` names the release of `built`, which may have a suffix: "2.11.0" and
-/// "2.11.0+cu130".
-bool is_same_release(const std::string& version, const std::string& built);
-
 }  // namespace lockstep

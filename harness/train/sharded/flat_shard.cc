@@ -38,7 +38,7 @@ class PostBackwardHook {
   PostBackwardHook& operator=(const PostBackwardHook&) = delete;
 
  private:
-  std::shared_ptr<torch::autograd::Node> accumulator_;
+  decltype(torch::autograd::Edge::function) accumulator_;
   std::uintptr_t key_;
 };
 

@@ -157,7 +157,7 @@ TEST_P(EveryWay, RunsHooksAsOftenAsItSays) {
   const auto& [backward, accumulation, tiles] = GetParam();
   Product product;
   std::map<std::string, std::int64_t> calls;
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators;
+  std::vector<decltype(torch::autograd::Edge::function)> accumulators;
   for (const NamedTensor& entry : product.named_parameters()) {
     accumulators.push_back(torch::autograd::impl::grad_accumulator(entry.tensor));
     accumulators.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(

@@ -6,8 +6,19 @@ import sys
 from lockstep._installed import path_of
 
 
+def _tell_torch():
+    """The catalogue of a wheel uses the torch of this Python, which may be in another folder than Lockstep."""
+    if not os.path.exists(path_of(os.path.join("libexec", "lockstep", "lockstep-catalogue"))):
+        return
+    from importlib.util import find_spec
+    torch = find_spec("torch")
+    if torch is not None and torch.origin is not None:
+        os.environ["LOCKSTEP_TORCH_FOLDER"] = os.path.dirname(os.path.abspath(torch.origin))
+
+
 def main():
     program = path_of(os.path.join("bin", "lockstep"))
+    _tell_torch()
     try:
         os.execv(program, ["lockstep"] + sys.argv[1:])
     except OSError as error:
