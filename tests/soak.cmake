@@ -131,4 +131,4 @@ foreach(way "torchrun|gloo|${python_folder}/torchrun --no-python --nproc-per-nod
 endforeach()
 lockstep_soak(launchers ranks_of_a_loopback_slurm
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/launchers/loopback_slurm.sh ${lockstep}
-                      $<TARGET_FILE:lockstep_testbed>)
+                      $<TARGET_FILE:lockstep_testbed> ${LOCKSTEP_PYTHON})

@@ -2,15 +2,17 @@
 # Runs the catalogue with srun, over gloo and over both MPIs, on a Slurm of one machine that exists
 # as long as this script.
 #
-#   loopback_slurm.sh LOCKSTEP TESTBED [SCENARIO...]
+#   loopback_slurm.sh LOCKSTEP TESTBED PYTHON [SCENARIO...]
 #
 # Exits 77 with a reason if Slurm and munge are not installed (Debian: slurmctld slurmd slurm-client
 # munge) or the user is not root.
 set -euo pipefail
 lockstep=$1
 testbed=$2
-scenarios=("${@:3}")
+python=$3
+scenarios=("${@:4}")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=${here%/tests/launchers}
 
 skip() { echo "loopback_slurm: skipped: $*" >&2; exit 77; }
 fail() { echo "loopback_slurm: $*" >&2; tail -n 20 "$folder"/*.log >&2 || true; exit 1; }
@@ -114,4 +116,24 @@ sbatch --wait --ntasks=2 --output="$folder/batch.log" --wrap="
 for out in in-batch by-batch; do
   "$testbed" report $out >/dev/null || fail "the report of a batch script: $out"
 done
+# The scripts of ci/, on one node.
+mkdir bin
+ln -s "$lockstep" bin/lockstep
+printf '#!/bin/sh\nexec "%s" -m torch.distributed.run "$@"\n' "$python" >bin/torchrun
+chmod +x bin/torchrun
+export PATH=$folder/bin:$PATH RANKS_PER_NODE=2
+submit() {  # SCRIPT, ARGUMENT...: prints its log, returns its status
+  local status=0
+  sbatch --wait --nodes=1 --output="$folder/batch.log" "$root/ci/$1" "${@:2}" >/dev/null || status=$?
+  cat "$folder/batch.log"
+  return $status
+}
+log=$(submit slurm-catalogue.sbatch loss-on-unwrapped-module) || fail "slurm-catalogue.sbatch"
+[[ $log == *'Everything is as expected'* ]] || fail "slurm-catalogue.sbatch"
+log=$(submit slurm-watch.sbatch "$root/examples/loss_on_unwrapped_module/train.py" --fixed) || fail "slurm-watch.sbatch of a healthy training"
+[[ $log == *'in lockstep: '*'compared on 2 of 2 ranks'* ]] || fail "slurm-watch.sbatch of a healthy training"
+status=0
+log=$(submit slurm-watch.sbatch "$root/examples/loss_on_unwrapped_module/train.py") || status=$?
+[[ $status -eq 1 && $log == *'gradients-differ'* ]] || fail "slurm-watch.sbatch of a faulty one: $status"
+
 ! pgrep -f "$folder" -a | grep -v -e slurm -e munge -e "$$" || fail "something was left behind"
