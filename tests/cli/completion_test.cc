@@ -35,7 +35,7 @@ TEST(Completion, IsOfferedForOptionsThatExist) {
   }
 }
 
-/// What is wrong with a value that a command does not take.
+/// A command line around a value.
 struct Taken {
   const char* command;  ///< up to the value
   const char* rest;     ///< a fault of another kind, so that nothing is run
