@@ -69,12 +69,36 @@ def close(found, wanted, elements):
     return found == wanted or abs(found - wanted) <= 1e-16 * (100 + elements) * abs(wanted)
 
 
+def check_threads_of():
+    from lockstep._hook import threads_of
+
+    cores = len(os.sched_getaffinity(0))
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    for ranks, expected_threads in (1, min(8, cores)), (cores, 1), (2 * cores, 1):
+        os.environ["LOCAL_WORLD_SIZE"] = str(ranks)
+        assert threads_of("auto", torch, 0, ranks) == expected_threads, ranks
+    os.environ["LOCAL_WORLD_SIZE"] = "1"
+    torch.set_num_threads(cores)
+    assert threads_of("auto", torch, 0, 1) == 1, "torch uses all cores"
+    torch.set_num_threads(before)
+    assert threads_of("3", torch, 0, 1) == 3
+    for wrong in "", "0", "-1", "many":
+        try:
+            threads_of(wrong, torch, 0, 1)
+        except ValueError as error:
+            assert "give a number from 1 on" in str(error)
+        else:
+            raise AssertionError(wrong)
+
+
 def main():
     os.environ["LOCKSTEP_WATCH_LIBRARY"] = sys.argv[1]
     sys.path.insert(0, sys.argv[2])
     from lockstep import _library, _settings
     from lockstep._rows import Named, Rows
 
+    check_threads_of()
     seed, count = (int(word) for word in (sys.argv[3:] + ["1", "300"][len(sys.argv) - 3:])[:2])
     draw = random.Random(seed)
     torch.manual_seed(seed)
