@@ -69,15 +69,85 @@ def close(found, wanted, elements):
     return found == wanted or abs(found - wanted) <= 1e-16 * (100 + elements) * abs(wanted)
 
 
+def check_threads_of():
+    from lockstep._hook import threads_of
+
+    cores = len(os.sched_getaffinity(0))
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    for ranks, expected_threads in (1, min(8, cores)), (cores, 1), (2 * cores, 1):
+        os.environ["LOCAL_WORLD_SIZE"] = str(ranks)
+        assert threads_of("auto", torch, 0, ranks) == expected_threads, ranks
+    os.environ["LOCAL_WORLD_SIZE"] = "1"
+    torch.set_num_threads(cores)
+    assert threads_of("auto", torch, 0, 1) == 1, "torch uses all cores"
+    torch.set_num_threads(before)
+    assert threads_of("3", torch, 0, 1) == 3
+    for wrong in "", "0", "-1", "many":
+        try:
+            threads_of(wrong, torch, 0, 1)
+        except ValueError as error:
+            assert "give a number from 1 on" in str(error)
+        else:
+            raise AssertionError(wrong)
+
+
+def table(folder, name):
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
+        return list(csv.reader(line for line in file if not line.startswith("#")))[1:]
+
+
+class Wrapped(torch.Tensor):
+    """Its values may lie elsewhere."""
+
+    def __tensor_flatten__(self):
+        return [], None
+
+
+def check_changing_tensors(draw, steps):
+    """A tensor that is another one in each step, or none, is recorded as one that is seen for the first time."""
+    from lockstep import _library, _settings
+    from lockstep._rows import Named, Rows
+
+    freed = torch.ones(6)
+    freed.untyped_storage().resize_(0)
+    part_of_freed = torch.ones(12)[6:]
+    part_of_freed.untyped_storage().resize_(0)
+    base = torch.randn(6, 8)
+    choices = [None, torch.ones(6), base.as_subclass(Wrapped), base, base.clone(), base[1:], base.t(), base.reshape(8, 6), base.double(), base.bfloat16(),
+               base.to(torch.int64), torch._neg_view(base), torch.complex(base, base).conj(), freed, part_of_freed,
+               torch.empty(0), base.to_sparse(), torch.empty(6, 8, device="meta"), torch.nn.Parameter(base)]
+    folder = tempfile.mkdtemp(dir=os.environ.get("TMPDIR"))
+    watch = _library.Watch(_settings.Settings(folder, "changes"), 0, 1)
+    named = Named("again")
+    for step in range(1, steps + 1):
+        tensor = draw.choice(choices)
+        watch.begin_step(step)
+        rows = Rows(watch, torch)
+        rows.add(named, tensor, "post_step", "parameter")
+        rows.add(Named("first of step %d" % step), tensor, "post_step", "parameter")
+        rows.write()
+    watch.close()
+    tensors = {row[0]: row[1:] for row in table(folder, "rank-0.tensors.csv")}
+    found = table(folder, "rank-0.csv")
+    assert len(found) == 2 * steps
+    for again, first in zip(found[::2], found[1::2]):
+        assert again[3:] == first[3:], "%s, but %s" % (again, first)
+        ours, others = tensors[again[2]], tensors[first[2]]
+        assert ours[:2] + ours[3:] == others[:2] + others[3:], "%s, but %s" % (ours, others)
+
+
 def main():
     os.environ["LOCKSTEP_WATCH_LIBRARY"] = sys.argv[1]
     sys.path.insert(0, sys.argv[2])
     from lockstep import _library, _settings
     from lockstep._rows import Named, Rows
 
+    check_threads_of()
     seed, count = (int(word) for word in (sys.argv[3:] + ["1", "300"][len(sys.argv) - 3:])[:2])
     draw = random.Random(seed)
     torch.manual_seed(seed)
+    check_changing_tensors(draw, 400)
     tensors = [drawn(draw, DTYPES[number % len(DTYPES)]) for number in range(count)]
     assert sum(tensor.numel() for tensor in tensors) > 2**20, "too few elements for threads"
 
@@ -101,8 +171,7 @@ def main():
         other = observed(threads)
         for name in "rank-0.csv", "rank-0.sketches":
             assert rows_of(folder, name) == rows_of(other, name), "%d threads: other %s" % (threads, name)
-    with open(os.path.join(folder, "rank-0.csv"), encoding="utf-8") as file:
-        found = list(csv.reader(line for line in file if not line.startswith("#")))[1:]
+    found = table(folder, "rank-0.csv")
     assert len(found) == 2 * count, len(found)
     for number, tensor in enumerate(tensors):
         row, again = found[2 * number], found[2 * number + 1]

@@ -51,6 +51,8 @@ def threads_of(asked, torch, rank, world):
     """How many threads measure large values. For "auto" those that take no core from the job: one more
     than the cores that this rank's share of the machine has beside those of torch's threads."""
     if asked != "auto":
+        if not asked.isdigit() or int(asked) == 0:
+            raise ValueError("LOCKSTEP_WATCH_THREADS is '%s': give a number from 1 on, or auto" % asked)
         return int(asked)
     ranks = os.environ.get("LOCAL_WORLD_SIZE", "")
     ranks = int(ranks) if ranks.isdigit() and int(ranks) else max(1, ranks_of_machine(rank, world)[1])
