@@ -47,7 +47,7 @@ check_scenarios() {
   says "loss-on-unwrapped-module"
   run 0 alone lockstep run 'loss*' --ranks 2 --out "$1"
   says "Everything is as expected"
-  says "ranks differ from step 1 on: weight"
+  says "loss-on-unwrapped-module 12 7 of 7"
   run 0 alone lockstep report "$1"
   rm -rf "$1"
 }
