@@ -108,7 +108,8 @@ lockstep_soak(package debian_packages
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/package/debian_test.sh ${CMAKE_CPACK_COMMAND} ${PROJECT_BINARY_DIR}
                       ${LOCKSTEP_PYTHON})
 lockstep_soak(wheel the_wheel_is_built_and_used
-              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/package/wheel_soak.sh $<TARGET_FILE:watch_tests>)
+              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/package/wheel_soak.sh $<TARGET_FILE:watch_tests>
+                      ${LOCKSTEP_PYTHON})
 
 lockstep_soak(ranks the_testbed_ten_times
               COMMAND scenario_tests --gtest_repeat=10 --gtest_filter=-Registry/*:Soak/EveryScenario*)

@@ -185,19 +185,6 @@ std::vector<Setting> configuration_in(const std::map<int, RankFacts>& facts) {
   return configuration;
 }
 
-/// Claims that compare ranks.
-std::int64_t comparisons_of(const JobRecord& job) {
-  std::int64_t count = 0;
-  for (const ClaimResult& result : job.results) {
-    if (is_about_agreement(result.claim)) count += result.comparisons;
-  }
-  return count;
-}
-
-bool is_incomparable(const JobRecord& job) {
-  return comparisons_of(job) == 0 && job.coverage.unshared == 0;
-}
-
 /// With `--strict`, a verdict about some of the parameters is none.
 ExitStatus status_of_coverage(const JobRecord& job, const WatchRequest& request) {
   const bool is_whole = job.coverage.compared == job.coverage.parameters;

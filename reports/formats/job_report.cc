@@ -150,7 +150,7 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
   if (const std::string kind = kind_of_first(job); !kind.empty()) {
     lines.push_back(fmt::format("what it means: lockstep explain {}", kind));
   }
-  const bool has_other_heading = status_of(job) != ExitStatus::undecided;
+  const bool has_other_heading = verdict_of(job) != Verdict::undecided;
   for (const ClaimResult& result : job.results) {
     if (result.verdict != Verdict::undecided) continue;
     if (!has_other_heading && &result == first_undecided(job)) continue;

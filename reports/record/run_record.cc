@@ -110,7 +110,18 @@ ExitStatus status_of(Verdict verdict) {
   return ExitStatus::failed;
 }
 
-ExitStatus status_of(const JobRecord& job) { return status_of(verdict_of(job)); }
+bool is_incomparable(const JobRecord& job) {
+  return job.coverage.unshared == 0 &&
+         std::none_of(job.results.begin(), job.results.end(), [](const ClaimResult& result) {
+           return is_about_agreement(result.claim) && result.comparisons > 0;
+         });
+}
+
+ExitStatus status_of(const JobRecord& job) {
+  const Verdict verdict = verdict_of(job);
+  const bool says_nothing = verdict == Verdict::undecided && is_incomparable(job);
+  return says_nothing && all_finished(job.exits) ? ExitStatus::not_applicable : status_of(verdict);
+}
 
 ExitStatus exit_status(const RunRecord& run) {
   ExitStatus status = ExitStatus::as_expected;

@@ -265,7 +265,12 @@ PlannedCounts counts_of(const RunRecord& run);
 /// claim does and every rank finished.
 Verdict verdict_of(const JobRecord& job);
 
-/// Exit status of a judged job.
+/// Whether no value of a rank was compared with another rank's, and none was found to be without
+/// one.
+bool is_incomparable(const JobRecord& job);
+
+/// Exit status of a judged job. It is `not_applicable` if the job is incomparable though all its
+/// ranks finished, as a job of one rank is.
 ExitStatus status_of(const JobRecord& job);
 
 /// That of a verdict alone.

@@ -133,10 +133,10 @@ class Job:
             "GITHUB_STEP_SUMMARY": str(self.folder / "summary.md"), "FAKE_ARGUMENTS": str(self.folder / "arguments"),
         }
 
-    def run(self, **variables):
+    def run(self, timeout=60, **variables):
         for step in self.action["runs"]["steps"]:
             if self.is_due(step):
-                self.run_step(step, variables)
+                self.run_step(step, variables, timeout)
         return self
 
     def is_due(self, step):
@@ -156,7 +156,7 @@ class Job:
     def filled(self, text):
         return re.sub(r"\$\{\{ ([\w.]+) \}\}", lambda part: self.evaluated(part[1]), str(text))
 
-    def run_step(self, step, variables):
+    def run_step(self, step, variables, timeout):
         if "uses" in step:
             assert step["uses"].startswith("actions/upload-artifact@"), step
             self.artifacts.append(self.filled(step["with"]["path"]))
@@ -169,7 +169,7 @@ class Job:
         environment.update({name: self.filled(value) for name, value in step.get("env", {}).items()})
         done = subprocess.run(["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
                               cwd=self.folder / "workspace", env=environment, capture_output=True, text=True,
-                              timeout=60)
+                              timeout=timeout)
         self.log += done.stdout + done.stderr
         if "id" in step:
             lines = [line.partition("=") for line in output.read_text().splitlines()]

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Builds the wheels, uses them, and watches the trainings of tests/watch with the library.
 #
-#   wheel_soak.sh WATCH_TESTS
+#   wheel_soak.sh WATCH_TESTS PYTHON     PYTHON: with torch
 set -euo pipefail
 tests=$1
+python=$2
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 ci/wheel
 ci/wheel catalogue
+/usr/bin/python3 tests/ci/multi_gpu_test.py build/wheel "$python"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m zipfile -e build/wheel/lockstep_watch-*.whl "$folder"

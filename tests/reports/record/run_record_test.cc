@@ -42,5 +42,20 @@ TEST(ExitStatus, IsThreeWhenNothingRan) {
   EXPECT_EQ(status_of({CellVerdict::not_applicable}), ExitStatus::not_applicable);
 }
 
+TEST(ExitStatus, IsThreeForAJobWhoseOneRankHasNoOther) {
+  JobRecord job;
+  job.symptom.kind = SymptomKind::undecided;
+  job.exits.push_back({.kind = ExitKind::finished});
+  ClaimResult& result = job.results.emplace_back();
+  result.claim = agree_across_ranks(Kind::parameter, Phase::post_step);
+  result.verdict = Verdict::undecided;
+  EXPECT_EQ(status_of(job), ExitStatus::not_applicable);
+  job.exits[0].kind = ExitKind::unfinished;
+  EXPECT_EQ(status_of(job), ExitStatus::undecided);
+  job.exits[0].kind = ExitKind::finished;
+  result.comparisons = 1;
+  EXPECT_EQ(status_of(job), ExitStatus::undecided);
+}
+
 }  // namespace
 }  // namespace lockstep
