@@ -119,6 +119,14 @@ def bits_of(tensor):
     return bytes(local.reshape(-1).view(torch.uint8).tolist()).hex()
 
 
+# The names by which newer releases of torch than 2.11 call the same functions.
+NEWER = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}
+
+
+def name_in_this_torch(name):
+    return NEWER[name] if hasattr(dist, NEWER.get(name, "")) else name
+
+
 class Calls:
     """Records collectives during its lifetime: operation, dtype and elements.
 
@@ -127,8 +135,9 @@ class Calls:
     """
 
     def __init__(self, **wrappers):
-        self.made, self.wrappers = [], wrappers
-        self.originals = {name: getattr(dist, name) for name in wrappers}
+        self.made = []
+        self.wrappers = {name_in_this_torch(name): wrapper for name, wrapper in wrappers.items()}
+        self.originals = {name: getattr(dist, name) for name in self.wrappers}
 
     def __enter__(self):
         for name, wrapper in self.wrappers.items():
