@@ -6,7 +6,7 @@ unobserved and with each tool in turn, several times, and writes the table of do
     peers/bin/pip install torch==2.11.0 traincheck==0.2.0 mindstudio-probe==26.2.0
     peers/bin/python tests/bench/peers.py build/release [--repetitions 3]
 
-A tool that fails appears with the last line of its error. Medians of CPU time, of rank 0."""
+A tool that fails appears with its first error. Medians of CPU time, of rank 0."""
 
 import argparse
 import importlib.metadata
@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -48,18 +49,26 @@ def msprobe(folder, build):
     return TORCHRUN + [str(TRAINING)], {"BENCH_MSPROBE": path, "MONITOR_OUTPUT_DIR": folder}
 
 
-def traincheck(folder, build):
-    script = os.path.join(folder, "run.sh")
-    with open(script, "w", encoding="utf-8") as file:
-        file.write(" ".join(TORCHRUN) + " %s\n" % TRAINING.name)
-    collect = os.path.join(os.path.dirname(sys.executable), "traincheck-collect")
-    return [collect, "-p", str(TRAINING), "-s", script, "--models-to-track", "module",
-            "--output-dir", os.path.join(folder, "traces")], {}
+def traincheck(*options):
+    """Its collection of traces."""
+    def of(folder, build):
+        training = shutil.copy(TRAINING, folder)  # beside which it writes its version of it
+        script = os.path.join(folder, "run.sh")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(" ".join(TORCHRUN) + " %s\n" % TRAINING.name)
+        collect = os.path.join(os.path.dirname(sys.executable), "traincheck-collect")
+        return [collect, "-p", training, "-s", script, "--output-dir", os.path.join(folder, "traces"), *options], {}
+    return of
 
 
 TOOLS = {"unobserved": (plain, None), "`lockstep watch`, every step": (lockstep, None),
          "msprobe's monitor, norm, min and max of gradients and weights": (msprobe, "mindstudio-probe"),
-         "TrainCheck, `traincheck-collect`": (traincheck, "traincheck")}
+         "TrainCheck, `--models-to-track module`": (traincheck("--models-to-track", "module"), "traincheck"),
+         "TrainCheck, the same with `-t torch.nn torch.optim`":
+             (traincheck("--models-to-track", "module", "-t", "torch.nn", "torch.optim"), "traincheck"),
+         "TrainCheck, `-t torch.nn torch.optim --models-to-track model --model-tracker-style sampler`":
+             (traincheck("--models-to-track", "model", "-t", "torch.nn", "torch.optim", "--model-tracker-style",
+                         "sampler"), "traincheck")}
 
 
 def run(tool, build, limit):
@@ -74,8 +83,8 @@ def run(tool, build, limit):
     found = RESULT.search(done.stdout)
     if found:
         return float(found.group(1))
-    errors = [line.strip() for line in done.stdout.splitlines() if "Error" in line]
-    return (errors or done.stdout.strip().splitlines() or ["no output"])[-1][:200]
+    lines = re.sub("\x1b\\[[0-9;]*m", "", done.stdout).strip().splitlines()  # without colours
+    return ([line.strip() for line in lines if "Error: " in line and "ChildFailed" not in line or "Signal 11" in line] or lines[-1:] or ["no output"])[0][:200]
 
 
 def main():
@@ -91,7 +100,7 @@ def main():
             results[name].append(run(tool, options.build.resolve(), options.limit))
             print(name, results[name][-1], flush=True)
     base = statistics.median(results["unobserved"])
-    lines = ["%s repetitions in turn; load average %.1f before and %.1f after; torch %s."
+    lines = ["%s runs of each in turn; load average %.1f before and %.1f after; torch %s."
              % (options.repetitions, before, os.getloadavg()[0], importlib.metadata.version("torch")), "",
              "| tool | version | CPU time of a step | of the unobserved one |", "|---|---|---|---|"]
     for name, (_, package) in TOOLS.items():
