@@ -129,6 +129,13 @@ const std::vector<Hang>& hangs() {
        "",
        1,
        {"rank 0 did not finish (aborted in main, hanging_training.py:"}},
+      {"branch_of_one_rank",
+       "branch",
+       "by_hand",
+       "",
+       1,
+       {"rank 0 did not finish (aborted in main, " +
+        fs::path(at("# in a branch of rank 0")).filename().string()}},
       // Healthy ones.
       {"evaluates_on_one_rank", "evaluates", "ddp", "", 0, {"in lockstep: 4 of 4 parameters"}},
       {"checkpoints", "checkpoints", "ddp", "--on-stall kill", 0, {"in lockstep: 4 of 4"}},

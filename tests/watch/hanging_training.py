@@ -77,7 +77,7 @@ def main():
         if HANG == "apart" and RANK == 1 and step == 3:  # no hang, but a difference
             module[0].weight.grad.mul_(2)
         if HANG == "branch" and RANK == 0 and step == 3:
-            dist.all_reduce(torch.ones(1))
+            dist.all_reduce(torch.ones(1))  # in a branch of rank 0
             time.sleep(600)
         if HANG == "stopped" and RANK == 1 and step == 3:
             os.kill(os.getpid(), signal.SIGSTOP)
