@@ -319,7 +319,7 @@ class ActionTest(unittest.TestCase):
             files[about + "RECORD"] = "".join(name + ",,\n" for name in [*files, about + "RECORD"])
             for name, text in files.items():
                 member = zipfile.ZipInfo(name)
-                member.external_attr = 0o755 << 16
+                member.external_attr = 0o100755 << 16  # a file that may be executed
                 archive.writestr(member, text)
         return path
 

@@ -37,6 +37,9 @@ class Listed:
 
 
 BUILDS = Listed(cannot="builds for minutes; ci/test does it")
+IN_SOAK = Listed(cannot="the soak runs it")
+PEERS = Listed(cannot="downloads torch and measures for minutes")
+MATRIX = Listed(cannot="downloads torch and builds for many minutes")
 EIGHT = Listed(slow=True)
 TORCHRUN = "torchrun --nproc-per-node 2 train.py"
 OUTSIDE = """rm -r scenarios build CMakeLists.txt && cmake --install "$LOCKSTEP_BUILD" --prefix PREFIX >/dev/null &&
@@ -68,7 +71,10 @@ LISTED = {
     ("CONTRIBUTING.md", "ci/test"): Listed(cannot="the tests themselves"),
     ("CONTRIBUTING.md", "ci/test --soak list"): BUILDS,
     ("CONTRIBUTING.md", "ci/test --soak random 60"): Listed(cannot="a part of the soak, of many minutes"),
-    ("CONTRIBUTING.md", "ci/wheel"): Listed(cannot="the soak's part `wheel` runs it"),
+    ("CONTRIBUTING.md", "ci/wheel"): IN_SOAK,
+    ("CONTRIBUTING.md", "ci/wheel catalogue"): IN_SOAK,
+    ("CONTRIBUTING.md", "ci/neon"): IN_SOAK,
+    ("CONTRIBUTING.md", "ci/torch-matrix"): MATRIX,
     ("CONTRIBUTING.md", "cmake --workflow --preset dev"): BUILDS,
     ("CONTRIBUTING.md", "cmake --workflow --preset asan"): BUILDS,
     ("CONTRIBUTING.md", "cmake --workflow --preset tsan"): BUILDS,
@@ -96,6 +102,12 @@ LISTED = {
      "LOCKSTEP_WATCH_LIBRARY=build/release/lib/lockstep/liblockstep_watch.so LOCKSTEP_WATCH_FOLDER=$(mktemp -d) "
      "LOCKSTEP_WATCH_JOB=bench OMP_NUM_THREADS=1 torchrun --nproc-per-node 2 tests/bench/watch_overhead.py"):
         Listed(cannot="measures for minutes"),
+    ("docs/performance.md", "ci/build release"): BUILDS,
+    ("docs/performance.md", "python3 -m venv peers"): PEERS,
+    ("docs/performance.md",
+     "peers/bin/pip install torch==2.11.0 traincheck==0.2.0 mindstudio-probe==26.2.0"): PEERS,
+    ("docs/performance.md",
+     "BENCH_STEPS=12 peers/bin/python tests/bench/peers.py build/release --repetitions 2"): PEERS,
     ("docs/reading-a-report.md", "lockstep watch --known known.txt -- %s" % TORCHRUN): Listed(slow=True),
     ("docs/watching.md", "lockstep watch -- torchrun --nproc-per-node 8 train.py"): EIGHT,
     ("docs/watching.md", "torchrun --nproc-per-node 8 train.py, 8 ranks: in lockstep: 118 of 120 parameters compared "
@@ -108,7 +120,12 @@ LISTED = {
     ("docs/wheel.md", "cpack -G DEB -B build/deb --config build/release/CPackConfig.cmake"): Listed(slow=True),
     ("docs/wheel.md", "sudo apt-get install ./build/deb/lockstep_0.1.0_amd64.deb"):
         Listed(cannot="installs on this machine; soak.debian_packages unpacks the package"),
-    ("docs/wheel.md", "ci/wheel"): Listed(cannot="the soak's part `wheel` runs it"),
+    ("docs/wheel.md", "pip install --find-links build/wheel 'lockstep-watch[catalogue]' 'torch==2.11.*'"): IN_SOAK,
+    ("docs/wheel.md", "lockstep run 'loss*' --ranks 2"): Listed(slow=True),
+    ("docs/wheel.md", "ci/wheel"): IN_SOAK,
+    ("docs/wheel.md", "ci/wheel catalogue"): IN_SOAK,
+    ("docs/torch-releases.md", "ci/torch-matrix"): MATRIX,
+    ("docs/torch-releases.md", "ci/torch-matrix 2.6.0 2.12.0"): MATRIX,
 }
 
 

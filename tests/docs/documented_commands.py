@@ -6,11 +6,12 @@ import re
 # `text` has the comment and the continuation lines; `block` is the number of the code block in its page.
 Command = collections.namedtuple("Command", "page line block text")
 
-# What a command begins with, after variables. A path counts if it leads to a program of the project.
+# What a command begins with, after variables. A path counts if it leads to a program of the
+# project or of an environment that a page makes.
 PROGRAMS = ("apt-get", "cat", "cd", "cmake", "cp", "cpack", "ctest", "docker", "export", "git", "lockstep", "make", "mkdir", "mpirun",
             "pip", "pre-commit", "pytest", "python", "python3", "rm", "sbatch", "sed", "source", "srun", "sudo",
             "torchrun", "xargs")
-COMMAND = re.compile(r"(?:[A-Z_]+=\S+ +)*(?:(?:%s)(?= |$)|[A-Z_]+=\S+ \\$|(?:\./)?(?:ci|build|examples|tests)/\S)"
+COMMAND = re.compile(r"(?:[A-Z_]+=\S+ +)*(?:(?:%s)(?= |$)|[A-Z_]+=\S+ \\$|(?:\./)?(?:ci|build|examples|peers|tests)/\S)"
                      % "|".join(PROGRAMS))
 # Of a terminal session, and of a step in a workflow.
 PROMPT = re.compile(r"\$ |(?:- )?run: (?!\|)")

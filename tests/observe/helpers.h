@@ -16,9 +16,23 @@
 
 namespace lockstep {
 
-inline const std::vector<at::ScalarType> kDTypes{
-    at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kChar,         at::kShort,
-    at::kInt,   at::kLong,   at::kByte, at::kBool,     at::kComplexFloat, at::kComplexDouble};
+inline const std::vector<at::ScalarType> kDTypes{at::kFloat,
+                                                 at::kDouble,
+                                                 at::kHalf,
+                                                 at::kBFloat16,
+                                                 at::kChar,
+                                                 at::kShort,
+                                                 at::kInt,
+                                                 at::kLong,
+                                                 at::kByte,
+                                                 at::kBool,
+                                                 at::kComplexFloat,
+                                                 at::kComplexDouble,
+                                                 at::kFloat8_e4m3fn,
+                                                 at::kFloat8_e5m2,
+                                                 at::kFloat8_e4m3fnuz,
+                                                 at::kFloat8_e5m2fnuz,
+                                                 at::kFloat8_e8m0fnu};
 
 /// A tensor of random bytes: every bit pattern may occur, NaN among them. A bool is 0 or 1.
 inline at::Tensor random_bits(const std::vector<std::int64_t>& shape, at::ScalarType dtype) {
