@@ -119,8 +119,10 @@ bool is_incomparable(const JobRecord& job) {
 
 ExitStatus status_of(const JobRecord& job) {
   const Verdict verdict = verdict_of(job);
-  const bool says_nothing = verdict == Verdict::undecided && is_incomparable(job);
-  return says_nothing && all_finished(job.exits) ? ExitStatus::not_applicable : status_of(verdict);
+  const bool has_run = !job.exits.empty() && all_finished(job.exits);
+  return has_run && verdict == Verdict::undecided && is_incomparable(job)
+             ? ExitStatus::not_applicable
+             : status_of(verdict);
 }
 
 ExitStatus exit_status(const RunRecord& run) {

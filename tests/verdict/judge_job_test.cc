@@ -434,7 +434,8 @@ TEST(JudgedJob, WhoseRankRaisedBeforeItObservedAnythingIsJudged) {
 TEST(JudgedJob, OfNoStepsIsUndecided) {
   Job job(2);
   job.write();
-  EXPECT_EQ(status_of(job.judged()), ExitStatus::undecided);
+  EXPECT_EQ(verdict_of(job.judged()), Verdict::undecided);
+  EXPECT_EQ(status_of(job.judged()), ExitStatus::not_applicable);
   EXPECT_EQ(job.judged().steps, ObservedSteps{});
 }
 
@@ -443,7 +444,8 @@ TEST(JudgedJob, WithoutClaimsIsUndecided) {
   job.observe_all({1});
   job.record().claims.clear();
   job.write();
-  EXPECT_EQ(status_of(job.judged()), ExitStatus::undecided);
+  EXPECT_EQ(verdict_of(job.judged()), Verdict::undecided);
+  EXPECT_EQ(status_of(job.judged()), ExitStatus::not_applicable);
 }
 
 TEST(JudgedJob, IsOneWhoseFilesSayTheirJob) {
