@@ -119,7 +119,7 @@ bool is_incomparable(const JobRecord& job) {
 
 ExitStatus status_of(const JobRecord& job) {
   const Verdict verdict = verdict_of(job);
-  const bool has_run = !job.exits.empty() && all_finished(job.exits);
+  const bool has_run = !job.not_run && !job.exits.empty() && all_finished(job.exits);
   return has_run && verdict == Verdict::undecided && is_incomparable(job)
              ? ExitStatus::not_applicable
              : status_of(verdict);
