@@ -380,9 +380,9 @@ TEST_F(WatchCommand, EndsAJobWhoseRanksDifferIfThatIsAskedFor) {
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("ranks differ from step 20 on: weight"));
 }
 
-/// The steps are long enough for the ranks to be asked before the next one.
+/// Before the step after the difference there is time for the ranks to be asked.
 TEST_F(WatchCommand, StoresTheValuesOfTheFirstDifferenceIfTheyWereCopied) {
-  const std::string job = "env SLEEP=1.5 FAULT_FROM=3 " + torchrun("endless_training");
+  const std::string job = "env SLEEP=6 FAULT_FROM=3 " + torchrun("endless_training");
   const Outcome copied = watch("--fail-fast --keep 16 --keep-before -v", job);
   EXPECT_EQ(copied.status, 1) << copied.err;
   EXPECT_TRUE(fs::exists(out() / "job" / "rank-0.step-3.safetensors")) << copied.err;
