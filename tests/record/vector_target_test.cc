@@ -321,6 +321,14 @@ TEST_F(VectorTargets, GiveTheStatisticsThatAreDefinedForWholeNumbers) {
   }
 }
 
+void expect_defined_statistics(const std::vector<std::int32_t>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  for (const VectorTarget* target : supported_targets()) {
+    use_target(*target);
+    EXPECT_EQ(statistics(DType::int32, bytes), defined(DType::int32, bytes)) << target->name;
+  }
+}
+
 /// A sum of squares just below and at 2^53.
 TEST_F(VectorTargets, GiveTheDefinedNormWhereSquaresBecomeInexact) {
   for (const std::int64_t more : {-1, 0, 1, 2}) {
@@ -328,11 +336,7 @@ TEST_F(VectorTargets, GiveTheDefinedNormWhereSquaresBecomeInexact) {
     values.insert(values.end(), 1 << 11, (1 << 9) * 3 / 2);
     for (std::int64_t i = -1; i < more; ++i) values.push_back(1 << 20);
     values.push_back(1);
-    const auto bytes = std::as_bytes(std::span(values));
-    for (const VectorTarget* target : supported_targets()) {
-      use_target(*target);
-      EXPECT_EQ(statistics(DType::int32, bytes), defined(DType::int32, bytes)) << target->name;
-    }
+    expect_defined_statistics(values);
   }
 }
 
@@ -340,11 +344,7 @@ TEST_F(VectorTargets, GiveTheDefinedNormWhereSquaresBecomeInexact) {
 TEST_F(VectorTargets, GiveTheDefinedNormOfSquaresThatOverflow) {
   std::vector<std::int32_t> values(16, 1 << 30);
   values.push_back(3);
-  const auto bytes = std::as_bytes(std::span(values));
-  for (const VectorTarget* target : supported_targets()) {
-    use_target(*target);
-    EXPECT_EQ(statistics(DType::int32, bytes), defined(DType::int32, bytes)) << target->name;
-  }
+  expect_defined_statistics(values);
 }
 
 TEST(SupportedTargets, EndWithTheScalarOne) {
