@@ -23,6 +23,7 @@
 #include "harness/cli/screen_options.h"
 #include "harness/cli/standard_output.h"
 #include "harness/record/journal.h"
+#include "harness/record/journal_segments.h"
 #include "harness/record/run_folder.h"
 #include "harness/record/watch_control.h"
 #include "harness/verdict/judge_run.h"
@@ -44,9 +45,12 @@ std::uint64_t bytes_to_read(const RunRecord& run, const fs::path& folder) {
   std::uint64_t bytes = 0;
   const auto add = [&](const fs::path& files, const std::vector<int>& ranks, bool is_listed) {
     for (const int rank : ranks) {
-      std::error_code missing;
-      const auto size = fs::file_size(journal_file(folder / files, rank), missing);
-      if (!missing) bytes += (is_listed ? 3 : 2) * size;
+      const fs::path journal = journal_file(folder / files, rank);
+      for (int number = 1; number <= count_segments(journal); ++number) {
+        std::error_code missing;
+        const auto size = fs::file_size(segment_file(journal, number), missing);
+        if (!missing) bytes += (is_listed ? 3 : 2) * size;
+      }
     }
   };
   const auto add_all = [&](const Execution& execution) {

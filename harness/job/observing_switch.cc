@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -13,8 +12,7 @@ ObservingSwitch::ObservingSwitch(std::filesystem::path folder, bool is_on, Watch
   control_.switch_from(0, is_on);
 }
 
-std::string ObservingSwitch::look(std::int64_t step) {
-  const std::int64_t ahead = steps_ahead(step);
+std::string ObservingSwitch::look(std::int64_t step, std::int64_t ahead) {
   if (step < switched_at_) return "";  // the ranks would forget the switch before
   // Both files: the user changed their mind, and nothing else tells the order.
   const bool has_off = take("off"), has_on = take("on");
@@ -24,18 +22,6 @@ std::string ObservingSwitch::look(std::int64_t step) {
   control_.switch_from(switched_at_, is_on_);
   return fmt::format("{} from step {} on", is_on_ ? "steps are observed" : "no step is observed",
                      switched_at_);
-}
-
-/// A rank that is told too late would observe other steps than the others.
-std::int64_t ObservingSwitch::steps_ahead(std::int64_t step) {
-  constexpr std::chrono::seconds kSecond(1);
-  const auto now = Clock::now();
-  if (now - since_ >= kSecond) {
-    per_second_ = step - last_step_;
-    last_step_ = step;
-    since_ = now;
-  }
-  return 2 + std::max(per_second_, step - last_step_) / 2;
 }
 
 /// Whether the file was there.

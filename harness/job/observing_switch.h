@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -16,22 +15,17 @@ class ObservingSwitch {
  public:
   ObservingSwitch(std::filesystem::path folder, bool is_on, WatchControl& control);
 
-  /// `step`: the last one that a rank began. Returns a sentence if it switches; else it is empty.
-  std::string look(std::int64_t step);
+  /// `step`: the last one that a rank began. `ahead`: the ranks switch so many steps later. Returns
+  /// a sentence if it switches; else it is empty.
+  std::string look(std::int64_t step, std::int64_t ahead);
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  std::int64_t steps_ahead(std::int64_t step);
   bool take(const char* name) const;
 
   std::filesystem::path folder_;
   bool is_on_;
   WatchControl& control_;
   std::int64_t switched_at_ = 0;  ///< step
-  std::int64_t last_step_ = 0;    ///< a second ago
-  std::int64_t per_second_ = 0;   ///< steps
-  Clock::time_point since_ = Clock::now();
 };
 
 }  // namespace lockstep

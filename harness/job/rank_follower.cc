@@ -4,6 +4,7 @@
 
 #include "harness/job/rank_facts.h"
 #include "harness/record/journal.h"
+#include "harness/record/list_digest.h"
 #include "reports/base/error.h"
 
 namespace lockstep {
@@ -21,11 +22,30 @@ void RankFollower::find_ranks() {
 
 /// A step is complete once the same rank has begun the next one; the values of its last entry
 /// count.
-void RankFollower::add(const IndexedStep& step) {
+void RankFollower::add(int rank, const IndexedStep& step) {
   Open& open = open_[step.step];
   ++open.ranks;
   compare(step, open.groups);
-  if (open.ranks == world_size_) open_.erase(step.step);
+  ListDigest tensors;
+  tensors.add(static_cast<std::uint64_t>(rank));
+  tensors.add(step.summary.tensors);
+  open.tensors += tensors.digest();
+  open.is_finite = open.is_finite && step.summary.non_finite == 0;
+  if (open.ranks < world_size_) return;
+  note_landmark(step.step, open);
+  open_.erase(step.step);
+}
+
+void RankFollower::note_landmark(std::int64_t step, const Open& open) {
+  constexpr std::int64_t kFirst = 8;        // a report shows the samples of these
+  constexpr std::int64_t kDistance = 100;   // in observed steps
+  constexpr std::size_t kMostKinds = 1000;  // a job that changes its tensors in every step
+  const bool is_regular = ended_steps_ < kFirst || ended_steps_ % kDistance == 0;
+  const bool is_new = kinds_.size() < kMostKinds && kinds_.insert(open.tensors).second;
+  const bool is_first_non_finite = !open.is_finite && !has_non_finite_;
+  ++ended_steps_;
+  has_non_finite_ = has_non_finite_ || !open.is_finite;
+  if (is_regular || is_new || is_first_non_finite) landmarks_.insert(step);
 }
 
 void RankFollower::compare(const IndexedStep& step, std::map<Digest, StepSummary::Phases>& groups) {
@@ -56,8 +76,13 @@ void RankFollower::look() {
     find_ranks();
     for (auto& [rank, state] : ranks_) {
       for (const IndexedStep& step : state.index.completed()) {
+        // Each segment begins at the same place.
+        if (state.step > 0 && step.offset <= state.offset) {
+          state.ended_segments.push_back(state.step);
+        }
+        state.offset = step.offset;
         state.step = step.step;
-        add(step);
+        add(rank, step);
       }
     }
     compare_begun();
@@ -72,6 +97,17 @@ std::int64_t RankFollower::first_step() const {
              ranks_.begin(), ranks_.end(),
              [](const auto& a, const auto& b) { return a.second.step < b.second.step; })
       ->second.step;
+}
+
+std::int64_t RankFollower::agreed_step() const {
+  const std::int64_t last = diverged_ ? std::min(first_step(), *diverged_ - 1) : first_step();
+  return open_.empty() ? last : std::min(last, open_.begin()->first - 1);
+}
+
+std::map<int, std::vector<std::int64_t>> RankFollower::ended_segments() const {
+  std::map<int, std::vector<std::int64_t>> segments;
+  for (const auto& [rank, state] : ranks_) segments.emplace(rank, state.ended_segments);
+  return segments;
 }
 
 std::int64_t RankFollower::last_step() const {

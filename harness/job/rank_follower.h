@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "harness/record/step_index.h"
@@ -27,19 +28,32 @@ class RankFollower {
   /// The first step in which ranks of a replica group were seen to differ; absent: none.
   std::optional<std::int64_t> diverged() const { return diverged_; }
 
+  /// The last step up to which all ranks have observed the same steps and agreed in them; 0: none.
+  std::int64_t agreed_step() const;
+  /// Whether a report needs the rows of a step before that: it is one of the first, one of 100, or
+  /// the first with its tensors or with an element that is not finite.
+  bool is_landmark(std::int64_t step) const { return landmarks_.contains(step); }
+  /// The last steps of the segments that a rank's journal has ended, in their order.
+  std::map<int, std::vector<std::int64_t>> ended_segments() const;
+
  private:
   struct Rank {
     StepIndexReader index;
     std::int64_t step = 0;
+    std::uint64_t offset = 0;                       ///< of its rows
+    std::vector<std::int64_t> ended_segments = {};  ///< their last steps
   };
   /// What the ranks before have shown of a step that not all have ended.
   struct Open {
     int ranks = 0;
     std::map<Digest, StepSummary::Phases> groups;
+    Digest tensors;  ///< of all of them
+    bool is_finite = true;
   };
 
   void find_ranks();
-  void add(const IndexedStep& step);
+  void add(int rank, const IndexedStep& step);
+  void note_landmark(std::int64_t step, const Open& open);
   void compare(const IndexedStep& step, std::map<Digest, StepSummary::Phases>& groups);
   void compare_begun();
 
@@ -48,6 +62,10 @@ class RankFollower {
   std::map<int, Rank> ranks_;
   std::map<std::int64_t, Open> open_;
   std::optional<std::int64_t> diverged_;
+  std::int64_t ended_steps_ = 0;  ///< on all ranks
+  std::set<std::int64_t> landmarks_;
+  std::set<Digest> kinds_;  ///< of steps, by their tensors
+  bool has_non_finite_ = false;
 };
 
 }  // namespace lockstep

@@ -10,9 +10,11 @@
 
 #include "harness/job/job_process.h"
 #include "harness/job/job_record.h"
+#include "harness/job/journal_thinner.h"
 #include "harness/job/observing_switch.h"
 #include "harness/job/rank_follower.h"
 #include "harness/job/stall_watch.h"
+#include "harness/job/step_pace.h"
 #include "harness/job/watched_variables.h"
 #include "harness/launch/interruption.h"
 #include "harness/record/folder_lock.h"
@@ -44,12 +46,15 @@ class Meanwhile {
         follower_(folder / run.jobs[0].folder),
         control_(folder / run.jobs[0].folder),
         stalls_(folder / run.jobs[0].folder, request.stall_s, !request.node.empty(), control_),
-        switch_(folder, !request.begins_off, control_) {}
+        switch_(folder, !request.begins_off, control_),
+        thinner_(folder / run.jobs[0].folder, control_) {}
 
   void look() {
     follower_.look();
     look_for_stall();
-    const std::string switched = switch_.look(std::max(follower_.last_step(), stalls_.last_step()));
+    const std::int64_t begun = std::max(follower_.last_step(), stalls_.last_step());
+    const std::int64_t ahead = pace_.steps_ahead(begun);
+    const std::string switched = switch_.look(begun, ahead);
     if (!switched.empty()) say(switched);
     if (!diverged_ && follower_.diverged() && follower_.last_step() >= next_check_) {
       try {
@@ -59,6 +64,8 @@ class Meanwhile {
       }
     }
     compare();
+    // Another job is compared by rows.
+    if (!request_.compare) thinner_.look(follower_, begun - follower_.last_step() + ahead);
     if ((diverged_ || foreign_) && request_.fails_fast && !has_ended_job_ && is_time_to_end()) {
       has_ended_job_ = true;
       process_.terminate();
@@ -194,6 +201,8 @@ class Meanwhile {
   WatchControl control_;
   StallWatch stalls_;
   ObservingSwitch switch_;
+  StepPace pace_;
+  JournalThinner thinner_;
   std::optional<std::chrono::steady_clock::time_point> killed_since_;
   StatusLine line_;
   std::optional<std::int64_t> diverged_;

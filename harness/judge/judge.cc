@@ -193,6 +193,15 @@ std::vector<std::int64_t> steps_of(const CellEvidence& cell) {
   return steps;
 }
 
+/// With the steps whose rows were removed, which references do not have.
+std::vector<std::int64_t> with_thinned(const std::vector<std::int64_t>& steps,
+                                       const std::vector<std::int64_t>& thinned) {
+  std::vector<std::int64_t> all;
+  std::set_union(steps.begin(), steps.end(), thinned.begin(), thinned.end(),
+                 std::back_inserter(all));
+  return all;
+}
+
 /// The steps in which ranks agree by their indices and observed the same tensors as in a step
 /// already seen. Some of them are read all the same, to compare their rows with the entries. These
 /// are the first, the last, a sample and those with snapshots, or all.
@@ -291,13 +300,22 @@ Judgement judge(const CellEvidence& cell, const CellFacts& facts, const StepFold
   }
   WrongValuesFold wrong_values(cell);
   const std::vector<std::int64_t> steps = steps_of(cell);
+  const auto thinned = cell.evidence ? cell.evidence->thinned_steps() : std::vector<std::int64_t>{};
   KnownSets known(cell, steps.size());
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    const std::int64_t number = steps[i];
+  std::size_t place = 0;  // among the steps with rows
+  for (const std::int64_t number : with_thinned(steps, thinned)) {
+    if (std::binary_search(thinned.begin(), thinned.end(), number)) {
+      const auto like = known.find(number);
+      for (JudgedClaim& claim : claims) {
+        if (like && claim.knows(*like)) claim.see_alike(number, *like);
+      }
+      continue;
+    }
+    ++place;
     const auto like = any_wants(others, number) ? std::nullopt : known.find(number);
     if (like && std::all_of(claims.begin(), claims.end(),
                             [&](const JudgedClaim& claim) { return claim.knows(*like); })) {
-      if (known.is_read(number, i)) cell.evidence->at(number);
+      if (known.is_read(number, place - 1)) cell.evidence->at(number);
       for (JudgedClaim& claim : claims) claim.see_alike(number, *like);
       cell.evidence->note_judged(number);
       continue;

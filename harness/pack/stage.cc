@@ -16,8 +16,10 @@
 #include "harness/pack/masked_record.h"
 #include "harness/record/collective_log.h"
 #include "harness/record/journal.h"
+#include "harness/record/journal_segments.h"
 #include "harness/record/rank_files.h"
 #include "harness/record/run_folder.h"
+#include "harness/record/sketch.h"
 #include "harness/record/snapshots.h"
 #include "harness/record/stall.h"
 #include "harness/record/step_index.h"
@@ -35,9 +37,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Of the files `rank-N` + ending that a pack holds unless names are replaced.
-constexpr std::array<std::string_view, 8> kEndings{".csv",          ".tensors.csv", ".index",
-                                                   ".sketches",     ".status.json", ".watch.json",
-                                                   ".stalled.json", ".stacks"};
+constexpr std::array<std::string_view, 6> kEndings{".tensors.csv", ".index",        ".status.json",
+                                                   ".watch.json",  ".stalled.json", ".stacks"};
 
 constexpr std::uint64_t kLargestAnswer = 1 << 26;
 
@@ -115,7 +116,8 @@ void write_table(const TensorTable& table, const fs::path& file, Redaction& reda
   }
 }
 
-Digest checksum_of(const IndexedStep& step, const RegularFile& journal) {
+Digest checksum_of(const IndexedStep& step, const fs::path& file) {
+  const RegularFile journal(file, kLargestJournal);
   constexpr std::uint64_t kPart = 4 * kMebibyte;
   Digest digest;
   for (std::uint64_t at = 0; at < step.bytes; at += kPart) {
@@ -128,30 +130,41 @@ Digest checksum_of(const IndexedStep& step, const RegularFile& journal) {
 /// The index of a journal that lies next to its new tensor table.
 void write_index(const fs::path& journal) {
   const JournalReader reader(journal, IndexUse::ignored);
-  const RegularFile bytes(journal, kLargestJournal);
   StepIndexWriter writer(index_file(journal), reader.identity());
   for (const JournalStep& step : reader.steps()) {
     IndexedStep entry = step;
-    entry.checksum = checksum_of(step, bytes);
+    entry.checksum = checksum_of(step, reader.file_of(step));
     writer.append(entry);
   }
 }
 
-void require_index_that_fits(const fs::path& journal) {
+/// Whether an index can be written from the rows: they must all be there. Throws Error (usage) if
+/// the old one does not fit.
+bool can_be_indexed(const fs::path& journal) {
   const JournalReader reader(journal);
   if (!reader.index_fault().empty()) throw Error(Error::Kind::usage, reader.index_fault());
+  return reader.thinned_steps().empty();
+}
+
+/// Links the segments of a journal and its sketches.
+void link_rows(int rank, const fs::path& source, const fs::path& folder) {
+  const fs::path journal = journal_file(source, rank);
+  for (int number = 1; number <= count_segments(journal); ++number) {
+    for (const fs::path& first : {journal, sketch_file(source, rank)}) {
+      link_file(segment_file(first, number).filename(), source, folder);
+    }
+  }
 }
 
 void stage_journal(int rank, const fs::path& source, const fs::path& folder, Redaction& redaction) {
   const fs::path journal = journal_file(source, rank);
   const fs::path staged = journal_file(folder, rank);
   if (!is_there(journal)) return;
-  link_file(journal.filename(), source, folder);
+  link_rows(rank, source, folder);
   if (!has_journal(journal) || !is_there(tensor_table_file(journal))) return;
   write_table(read_tensor_table(tensor_table_file(journal)), tensor_table_file(staged), redaction);
   if (!is_there(index_file(journal))) return;
-  require_index_that_fits(journal);
-  write_index(staged);
+  if (can_be_indexed(journal)) write_index(staged);
 }
 
 /// "0/pre_step/gradient/weight" with another name.
@@ -238,6 +251,7 @@ void stage_files(const Execution& execution, const fs::path& source, const fs::p
     }
   }
   for (int rank = 0; rank < execution.processes; ++rank) {
+    link_rows(rank, from, to);
     link_file(collective_log_file(from, rank).filename(), from, to);
   }
   for (const std::string& name : snapshots_in(from)) link_file(name, from, to);
@@ -259,7 +273,6 @@ void stage_redacted_files(const JobRecord& job, const fs::path& source, const fs
   make_folders(to);
   for (int rank = 0; rank < job.processes; ++rank) {
     stage_journal(rank, from, to, redaction);
-    link_file(file_of(rank, ".sketches"), from, to);
   }
   for (const std::string& name : snapshots_in(from)) stage_snapshot(name, from, to, redaction);
   stage_stall(from, to, redaction);

@@ -1,14 +1,14 @@
 #include "harness/record/journal.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 
+#include "harness/record/journal_segments.h"
 #include "harness/record/tensor_cells.h"
 #include "reports/base/csv_text.h"
 #include "reports/base/error.h"
@@ -25,69 +25,6 @@ std::filesystem::path journal_file(const std::filesystem::path& folder, int rank
 
 namespace {
 
-struct Column {
-  enum : std::size_t {
-    kStep,
-    kMicroBatch,
-    kTensor,
-    kDigest,
-    kNorm,
-    kMinimum,
-    kMaximum,
-    kNonFinite
-  };
-};
-
-const CsvKind& kind_of_journals() {
-  static const std::vector<std::string_view> columns{
-      "step", "micro_batch", "tensor", "digest", "norm", "minimum", "maximum", "non_finite"};
-  static const CsvKind kind{columns, TornTail::is_left_out, kLargestJournal, true};
-  return kind;
-}
-
-/// The first line names the version of a journal and the definition of the digests: "journal 2,
-/// digest lockstep-2, rank 1 of ...". Journals without a version hold the whole tensor in each row.
-/// Those without a definition use the first one.
-constexpr std::string_view kJournalRemark = "journal 2, ";
-constexpr std::string_view kAnyJournalRemark = "# journal ";
-constexpr std::string_view kDigestRemark = "digest ";
-constexpr std::string_view kBeforeIdentity = ", ";
-constexpr std::string_view kFirstDigest = "lockstep-1";
-
-/// Columns of a version-1 row: counters, its tensor, and the observed values.
-namespace first_kind {
-
-struct Column {
-  enum : std::size_t {
-    kSeq,
-    kStep,
-    kMicroBatch,
-    kTensor,
-    kDigest = kTensor + 9,
-    kNorm,
-    kMinimum,
-    kMaximum,
-    kNonFinite
-  };
-};
-
-/// Written with records of 1.x.
-constexpr std::array kRenamed{RenamedColumn{"phase", "point"},
-                              RenamedColumn{"digest", "fingerprint"}};
-
-const CsvKind& kind() {
-  static const std::vector<std::string_view> columns = [] {
-    std::vector<std::string_view> all{"seq", "step", "micro_batch"};
-    all.insert(all.end(), tensor_columns().begin(), tensor_columns().end());
-    all.insert(all.end(), {"digest", "norm", "minimum", "maximum", "non_finite"});
-    return all;
-  }();
-  static const CsvKind kind{columns, TornTail::is_left_out, kLargestJournal, true, kRenamed};
-  return kind;
-}
-
-}  // namespace first_kind
-
 /// Observed values of a tensor. `begin`: column of the digest.
 void read_values(const RecordRow& row, std::size_t begin, bool is_whole, Observation& observation) {
   if (observation.not_comparable.empty()) observation.digest = row.digest(begin);
@@ -97,117 +34,11 @@ void read_values(const RecordRow& row, std::size_t begin, bool is_whole, Observa
   observation.statistics.non_finite = row.whole(begin + 4, 0);
 }
 
-std::string row_of(const Observation& o, std::size_t tensor) {
-  const Statistics& s = o.statistics;
-  return fmt::format("{},{},{},{},{},{},{},{}\n", o.step, o.micro_batch, tensor,
-                     o.not_comparable.empty() ? to_text(o.digest) : "", exact_decimal(s.norm),
-                     to_text(s.minimum), to_text(s.maximum), s.non_finite);
-}
-
-Digest checksum_of(std::string_view bytes, std::uint64_t offset) {
-  return digest_run(std::as_bytes(std::span(bytes)), offset);
-}
-
-/// Throws Error (usage) if the remark announces a definition but gives no name.
-void read_remark(const std::filesystem::path& path, const std::string& remark,
-                 JournalHeader& header) {
-  std::string_view rest = remark;
-  if (!header.is_of_first_kind) rest.remove_prefix(kJournalRemark.size());
-  header.digest = kFirstDigest;
-  header.identity = rest;
-  if (!rest.starts_with(kDigestRemark)) return;
-  rest.remove_prefix(kDigestRemark.size());
-  const std::size_t end = std::min(rest.find(kBeforeIdentity), rest.size());
-  header.digest = rest.substr(0, end);
-  header.identity = rest.substr(std::min(end + kBeforeIdentity.size(), rest.size()));
-  if (!header.digest.empty()) return;
-  throw malformed(path.string(), 1, 0, "the name of the digests' definition", remark);
-}
-
-/// Whether a journal is of the current version. Throws Error (usage) for any other version number.
-bool is_of_second_kind(const std::filesystem::path& path) {
-  const RegularFile file(path, kLargestJournal);
-  const std::string today = fmt::format("# {}", kJournalRemark);
-  const std::string begin = file.read(0, std::min<std::uint64_t>(file.size(), today.size()));
-  if (begin == today) return true;
-  if (!begin.starts_with(kAnyJournalRemark)) return false;
-  throw malformed(path.string(), 1, 0, "journal version 2, or an older journal", begin);
-}
-
 }  // namespace
-
-JournalWriter::JournalWriter(const std::filesystem::path& path, std::string_view identity)
-    : file_(path), tensors_(tensor_table_file(path), identity), index_(index_file(path), identity) {
-  const std::string header = fmt::format("# {}{}{}{}{}\n{}\n", kJournalRemark, kDigestRemark,
-                                         kDigestName, identity.empty() ? "" : kBeforeIdentity,
-                                         identity, fmt::join(kind_of_journals().columns, ","));
-  file_.append(header);
-  size_ = header.size();
-}
-
-JournalWriter::~JournalWriter() {
-  try {
-    finish();
-  } catch (const Error&) {
-    // A reader finds the step by its rows.
-  }
-}
-
-void JournalWriter::append(std::span<const Observation* const> rows) {
-  if (rows.empty()) return;
-  begin_if_new(rows.front()->step);
-  std::string text;
-  std::vector<std::size_t> numbers;
-  numbers.reserve(rows.size());
-  for (const Observation* row : rows) {
-    numbers.push_back(number_of(*row));
-    text += row_of(*row, numbers.back());
-  }
-  file_.append(text);
-  step_.checksum += checksum_of(text, step_.bytes);
-  step_.bytes += text.size();
-  size_ += text.size();
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    add(identities_[numbers[i]], rows[i]->micro_batch, rows[i]->digest,
-        rows[i]->statistics.non_finite, step_.summary);
-  }
-  is_finished_ = false;
-}
-
-void JournalWriter::begin_if_new(std::int64_t step) {
-  if (step == step_.step) return;
-  finish();
-  step_ = {};
-  step_.step = step;
-  step_.offset = size_;
-}
-
-std::size_t JournalWriter::number_of(const Observation& row) {
-  const std::size_t number = tensors_.number_of(row);
-  if (number == identities_.size()) identities_.push_back(identity_of(row));
-  return number;
-}
-
-void JournalWriter::finish() {
-  if (is_finished_) return;
-  index_.append(step_);
-  is_finished_ = true;
-}
 
 bool has_journal(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored) && RegularFile(path, kLargestJournal).size() > 0;
-}
-
-JournalHeader read_journal_header(const std::filesystem::path& path) {
-  JournalHeader header;
-  header.is_of_first_kind = !is_of_second_kind(path);
-  const CsvFrame frame =
-      read_csv_header(path, header.is_of_first_kind ? first_kind::kind() : kind_of_journals());
-  read_remark(path, frame.remark, header);
-  header.bytes = frame.end;
-  header.lines = frame.lines;
-  return header;
 }
 
 /// Finds steps in rows read from front to back.
@@ -215,8 +46,21 @@ class JournalReader::Scan {
  public:
   explicit Scan(JournalReader& reader) : reader_(reader) {}
 
+  /// Reads the rows of a segment from `begin` on. Returns whether its last one was torn.
+  bool read(const Position& begin) {
+    segment_ = begin.segment;
+    const Segment& segment = reader_.segments_[segment_];
+    const CsvPart part{begin.offset, segment.size - begin.offset, begin.line};
+    const CsvFrame rest =
+        read_csv(segment.path, reader_.kind(), part, [&](const CsvRow& row) { add(row); });
+    end(rest.end);
+    has_begun_ = false;
+    return rest.torn_tail;
+  }
+
+ private:
   void add(const CsvRow& row) {
-    const Observation observation = reader_.observation_in(row, reader_.rows_);
+    const Observation observation = reader_.observation_in(row, reader_.rows_, segment_);
     const std::size_t tensor = number_of(row, observation);
     std::vector<JournalStep>& steps = reader_.steps_;
     if (steps.empty() || steps.back().step != observation.step || !has_begun_) {
@@ -231,18 +75,18 @@ class JournalReader::Scan {
     if (has_begun_) reader_.steps_.back().bytes = offset - reader_.steps_.back().offset;
   }
 
- private:
   void begin(const CsvRow& row, std::int64_t step) {
     std::vector<JournalStep>& steps = reader_.steps_;
     const std::int64_t last = steps.empty() ? 0 : steps.back().step;
     if (step <= last) {
-      throw reader_.cells_of(row).refusal(reader_.column_of_step(),
-                                          fmt::format("at least {} as 'step'", last));
+      throw reader_.cells_of(row, segment_)
+          .refusal(reader_.column_of_step(), fmt::format("at least {} as 'step'", last));
     }
     end(row.offset);
     has_begun_ = true;
     JournalStep& begun = steps.emplace_back();
     begun.step = step;
+    begun.segment = segment_;
     begun.offset = row.offset;
     begun.first_seq = reader_.rows_;
     begun.line = row.line;
@@ -250,7 +94,7 @@ class JournalReader::Scan {
 
   /// In a journal of version 1, numbers follow the order of first rows.
   std::size_t number_of(const CsvRow& row, const ObservedTensor& tensor) {
-    if (!reader_.header_.is_of_first_kind) return reader_.number_of(row);
+    if (!reader_.header().is_of_first_kind) return reader_.number_of(row, segment_);
     const auto [known, is_new] = numbers_.try_emplace(tensor, reader_.tensors_.size());
     if (is_new) {
       reader_.tensors_.push_back(tensor);
@@ -260,151 +104,269 @@ class JournalReader::Scan {
   }
 
   JournalReader& reader_;
-  bool has_begun_ = false;
+  std::size_t segment_ = 0;
+  bool has_begun_ = false;  ///< a step of this segment
   std::map<ObservedTensor, std::size_t> numbers_;
 };
 
 JournalReader::JournalReader(std::filesystem::path path, JournalHeader header, IndexUse use)
-    : path_(std::move(path)), header_(std::move(header)) {
-  std::uint64_t offset = header_.bytes;
-  if (!header_.is_of_first_kind) {
-    read_table();
-    if (use != IndexUse::ignored) read_index(header_.bytes, header_.lines + 1);
-    if (!steps_.empty()) offset = steps_.back().offset + steps_.back().bytes;
-  }
+    : path_(std::move(path)) {
   const std::uint64_t size = RegularFile(path_, kLargestJournal).size();
-  if (size == offset) return;
-  if (!steps_.empty()) {  // the last one may have continued after its entry
-    offset = steps_.back().offset;
-    rows_ = steps_.back().first_seq;
-    steps_.pop_back();
+  segments_.push_back({path_, std::move(header), size});
+  Position begin = begin_of(0);
+  if (!this->header().is_of_first_kind) {
+    find_segments();
+    read_table();
+    if (use != IndexUse::ignored) begin = read_index();
   }
+  scan_from(begin);
+}
+
+/// A rank that is killed, or finds the disk full, may leave its last segment without a header.
+void JournalReader::find_segments() {
+  for (int number = 2;; ++number) {
+    std::filesystem::path path = segment_file(path_, number);
+    if (!std::filesystem::exists(path)) return;
+    const std::uint64_t size = RegularFile(path, kLargestJournal).size();
+    if (size < header().bytes_as_written()) return;
+    JournalHeader found = read_journal_header(path);
+    if (found.is_of_first_kind || found.identity != identity() || found.digest != digest()) {
+      throw malformed(
+          path.string(), 1, 0,
+          fmt::format("digests by {} of {}, as in the first segment", digest(), identity()),
+          fmt::format("{} of {}", found.digest, found.identity));
+    }
+    segments_.push_back({std::move(path), std::move(found), size});
+  }
+}
+
+JournalReader::Position JournalReader::begin_of(std::size_t segment) const {
+  const JournalHeader& begins = segments_[segment].header;
+  return {segment, begins.bytes, begins.lines + 1};
+}
+
+/// Finds the steps that the index lacks.
+void JournalReader::scan_from(Position begin) {
   Scan scan(*this);
-  const CsvFrame rest =
-      read_csv(path_, kind(), CsvPart{offset, size - offset, header_.lines + 1 + rows_},
-               [&](const CsvRow& row) { scan.add(row); });
-  scan.end(rest.end);
-  has_torn_tail_ = rest.torn_tail;
+  for (;;) {
+    const Segment& segment = segments_[begin.segment];
+    if (segment.size > begin.offset) {
+      if (segment.header.is_thinned) misses_rows_ = true;
+      has_torn_tail_ = scan.read(begin);
+    }
+    if (begin.segment + 1 == segments_.size()) return;
+    begin = begin_of(begin.segment + 1);
+  }
 }
 
 const CsvKind& JournalReader::kind() const {
-  return header_.is_of_first_kind ? first_kind::kind() : kind_of_journals();
+  return header().is_of_first_kind ? kind_of_first_journals() : kind_of_journals();
 }
 
 /// A table of another rank would give rows wrong names.
 void JournalReader::read_table() {
   const std::filesystem::path file = tensor_table_file(path_);
   TensorTable table = read_tensor_table(file);
-  if (table.identity != header_.identity) {
-    throw malformed(file.string(), 1, 0, "a table of " + header_.identity, table.identity);
+  if (table.identity != identity()) {
+    throw malformed(file.string(), 1, 0, "a table of " + identity(), table.identity);
   }
   tensors_ = std::move(table.tensors);
   for (const ObservedTensor& tensor : tensors_) identities_.push_back(identity_of(tensor));
 }
 
-/// Takes the steps of the index if every entry belongs to the rows in the file. `begin` and `line`
-/// are those of the first row.
-void JournalReader::read_index(std::uint64_t begin, std::int64_t line) {
+/// Finds the rows of index entries, which come in ascending order.
+class JournalReader::IndexedRows {
+ public:
+  explicit IndexedRows(const JournalReader& reader) : reader_(reader) { open(0); }
+
+  /// The rows of a step; empty if they were removed. Throws Error (usage) unless the rows at this
+  /// place belong to the entry.
+  std::optional<Position> find(const IndexedStep& step) {
+    require_summary(step);
+    // Each segment begins at the same place, and each but the last has a step.
+    const bool is_first = step.offset == segment().header.bytes_as_written();
+    if (is_first && has_step_) begin_next(step);
+    has_step_ = true;
+    last_ = step.step;
+    if (segment().header.is_thinned && !begins_here(step)) {
+      require_bytes(step, kLargestJournal);
+      return std::nullopt;
+    }
+    require_rows(step);
+    const Position found = at_;
+    at_.offset += step.bytes;
+    at_.line += step.summary.rows;
+    return found;
+  }
+
+  /// Behind the rows that were found.
+  const Position& end() const { return at_; }
+
+ private:
+  const Segment& segment() const { return reader_.segments_[at_.segment]; }
+
+  void open(std::size_t number) {
+    at_ = reader_.begin_of(number);
+    file_.emplace(segment().path, kLargestJournal);
+  }
+
+  [[noreturn]] void refuse(const IndexedStep& step, std::string_view expected,
+                           std::string_view found) const {
+    throw malformed(index_file(reader_.path_).string(), 0, 0, expected,
+                    fmt::format("step {} {}", step.step, found));
+  }
+
+  void require_summary(const IndexedStep& step) const {
+    constexpr std::uint64_t kShortestRow = 12;
+    if (step.step <= last_) refuse(step, fmt::format("a step after {}", last_), "behind it");
+    const bool has_rows =
+        step.summary.rows > 0 && step.summary.non_finite >= 0 &&
+        static_cast<std::uint64_t>(step.summary.rows) <= step.bytes / kShortestRow;
+    if (has_rows) return;
+    refuse(step, "a step with rows, in as many bytes as they take",
+           fmt::format("with {} in {} bytes", step.summary.rows, step.bytes));
+  }
+
+  void require_bytes(const IndexedStep& step, std::uint64_t left) const {
+    if (step.bytes <= left) return;
+    refuse(step, fmt::format("a step of at most {} bytes, which are left of the journal", left),
+           fmt::format("of {}", step.bytes));
+  }
+
+  void begin_next(const IndexedStep& step) {
+    if (at_.segment + 1 == reader_.segments_.size()) {
+      refuse(step, "a step whose segment of the journal is there", "in a missing one");
+    }
+    if (at_.offset != segment().size) {
+      refuse(step, fmt::format("a step at byte {} of {}", at_.offset, segment().path.string()),
+             "in the next segment");
+    }
+    open(at_.segment + 1);
+  }
+
+  /// Whether the next row that is left is of this step.
+  bool begins_here(const IndexedStep& step) const {
+    const std::string number = fmt::format("{},", step.step);
+    return segment().size - at_.offset >= number.size() &&
+           file_->read(at_.offset, number.size()) == number;
+  }
+
+  void require_rows(const IndexedStep& step) const {
+    if (!segment().header.is_thinned && step.offset != at_.offset) {
+      refuse(step, fmt::format("a step whose rows begin at byte {}", at_.offset),
+             fmt::format("at byte {}", step.offset));
+    }
+    require_bytes(step, segment().size - at_.offset);
+    constexpr std::uint64_t kChunk = 4 * kMebibyte;
+    Digest found;
+    for (std::uint64_t at = 0; at < step.bytes; at += kChunk) {
+      const std::string bytes = file_->read(at_.offset + at, std::min(kChunk, step.bytes - at));
+      found += digest_run(std::as_bytes(std::span(bytes)), at);
+    }
+    if (found == step.checksum) return;
+    throw malformed(segment().path.string(), 0, 0,
+                    fmt::format("rows of step {} with the checksum {} of the index", step.step,
+                                to_text(step.checksum)),
+                    to_text(found));
+  }
+
+  const JournalReader& reader_;
+  std::optional<RegularFile> file_;
+  Position at_;
+  bool has_step_ = false;  ///< of this segment
+  std::int64_t last_ = 0;
+};
+
+/// Takes the steps of the index if every entry belongs to the rows in the files, or these were
+/// removed. Returns where the rows begin that it does not cover.
+JournalReader::Position JournalReader::read_index() {
   const std::filesystem::path file = index_file(path_);
   try {
-    if (!std::filesystem::exists(file)) return;
+    if (!std::filesystem::exists(file)) return begin_of(0);
     const StepIndex index = read_step_index(file);
-    if (index.identity != header_.identity) {
-      throw malformed(file.string(), 0, 0, "an index of " + header_.identity, index.identity);
+    if (index.identity != identity()) {
+      throw malformed(file.string(), 0, 0, "an index of " + identity(), index.identity);
     }
-    const RegularFile journal(path_, kLargestJournal);
+    IndexedRows rows(*this);
     for (const IndexedStep& step : index.steps) {
-      require_rows_of(step, begin, journal);
-      begin += step.bytes;
-      JournalStep& taken = steps_.emplace_back();
-      static_cast<IndexedStep&>(taken) = step;
-      taken.first_seq = rows_;
-      taken.line = line + rows_;
-      taken.is_indexed = true;
+      if (const auto begin = rows.find(step)) {
+        JournalStep& taken = steps_.emplace_back();
+        static_cast<IndexedStep&>(taken) = step;
+        taken.segment = begin->segment;
+        taken.offset = begin->offset;
+        taken.first_seq = rows_;
+        taken.line = begin->line;
+        taken.is_indexed = true;
+      } else {
+        thinned_steps_.push_back(step);
+      }
       rows_ += step.summary.rows;
     }
+    const Position& end = rows.end();
+    const Segment& last = segments_[end.segment];
+    if (end.offset == last.size) return end;
+    if (last.header.is_thinned) {
+      throw malformed(last.path.string(), end.line, 0,
+                      "rows of steps in the index, in a segment "
+                      "from which others were removed",
+                      "rows of no such step");
+    }
+    if (steps_.empty() || steps_.back().segment != end.segment) return end;
+    // The last step may have continued after its entry.
+    const JournalStep open = steps_.back();
+    steps_.pop_back();
+    rows_ = open.first_seq;
+    return {open.segment, open.offset, open.line};
   } catch (const Error& error) {
     index_fault_ = error.what();
     steps_.clear();
+    thinned_steps_.clear();
     rows_ = 0;
+    return begin_of(0);
   }
-}
-
-/// Throws Error (usage) unless the rows of a step begin at `begin` and have its checksum.
-void JournalReader::require_rows_of(const IndexedStep& step, std::uint64_t begin,
-                                    const RegularFile& journal) const {
-  constexpr std::uint64_t kShortestRow = 12;
-  const auto refuse = [&](std::string_view expected, std::string_view found) {
-    throw malformed(index_file(path_).string(), 0, 0, expected,
-                    fmt::format("step {} {}", step.step, found));
-  };
-  const std::int64_t last = steps_.empty() ? 0 : steps_.back().step;
-  if (step.step <= last) refuse(fmt::format("a step after {}", last), "behind it");
-  if (step.offset != begin) {
-    refuse(fmt::format("a step whose rows begin at byte {}", begin),
-           fmt::format("at byte {}", step.offset));
-  }
-  const std::uint64_t left = journal.size() - begin;
-  if (step.bytes > left) {
-    refuse(fmt::format("a step of at most {} bytes, which are left of the journal", left),
-           fmt::format("of {}", step.bytes));
-  }
-  const bool has_rows = step.summary.rows > 0 && step.summary.non_finite >= 0 &&
-                        static_cast<std::uint64_t>(step.summary.rows) <= step.bytes / kShortestRow;
-  if (!has_rows) {
-    refuse("a step with rows, in as many bytes as they take",
-           fmt::format("with {} in {} bytes", step.summary.rows, step.bytes));
-  }
-  constexpr std::uint64_t kChunk = 4 * kMebibyte;
-  Digest found;
-  for (std::uint64_t at = 0; at < step.bytes; at += kChunk) {
-    const std::string bytes = journal.read(begin + at, std::min(kChunk, step.bytes - at));
-    found += checksum_of(bytes, at);
-  }
-  if (found == step.checksum) return;
-  throw malformed(path_.string(), 0, 0,
-                  fmt::format("rows of step {} with the checksum {} of the index", step.step,
-                              to_text(step.checksum)),
-                  to_text(found));
 }
 
 std::size_t JournalReader::column_of_step() const {
-  if (header_.is_of_first_kind) return first_kind::Column::kStep;
-  return Column::kStep;
+  if (header().is_of_first_kind) return FirstJournalColumn::kStep;
+  return JournalColumn::kStep;
 }
 
-RecordRow JournalReader::cells_of(const CsvRow& row) const { return {row, path_, kind().columns}; }
+RecordRow JournalReader::cells_of(const CsvRow& row, std::size_t segment) const {
+  return {row, segments_[segment].path, kind().columns};
+}
 
 /// Number, in the tensor table, of a row's tensor.
-std::size_t JournalReader::number_of(const CsvRow& row) const {
-  const RecordRow cells = cells_of(row);
-  const auto number = static_cast<std::size_t>(cells.whole(Column::kTensor, 0));
+std::size_t JournalReader::number_of(const CsvRow& row, std::size_t segment) const {
+  const RecordRow cells = cells_of(row, segment);
+  const auto number = static_cast<std::size_t>(cells.whole(JournalColumn::kTensor, 0));
   if (number < tensors_.size()) return number;
-  throw cells.refusal(Column::kTensor, fmt::format("one of the {} tensors of {}", tensors_.size(),
-                                                   tensor_table_file(path_).filename().string()));
+  throw cells.refusal(JournalColumn::kTensor,
+                      fmt::format("one of the {} tensors of {}", tensors_.size(),
+                                  tensor_table_file(path_).filename().string()));
 }
 
 /// The row with the number `seq`.
-Observation JournalReader::observation_in(const CsvRow& row, std::int64_t seq) const {
-  const RecordRow cells = cells_of(row);
+Observation JournalReader::observation_in(const CsvRow& row, std::int64_t seq,
+                                          std::size_t segment) const {
+  const RecordRow cells = cells_of(row, segment);
   Observation observation;
   observation.seq = seq;
-  if (header_.is_of_first_kind) {
-    if (cells.whole(first_kind::Column::kSeq, 0) != seq) {
-      throw cells.refusal(first_kind::Column::kSeq, fmt::format("{} as 'seq'", seq));
+  if (header().is_of_first_kind) {
+    if (cells.whole(FirstJournalColumn::kSeq, 0) != seq) {
+      throw cells.refusal(FirstJournalColumn::kSeq, fmt::format("{} as 'seq'", seq));
     }
-    observation.step = cells.whole(first_kind::Column::kStep, 1);
-    observation.micro_batch = cells.whole(first_kind::Column::kMicroBatch, 0);
-    static_cast<ObservedTensor&>(observation) = cells.tensor(first_kind::Column::kTensor);
-    read_values(cells, first_kind::Column::kDigest, is_of_whole_numbers(observation.dtype),
+    observation.step = cells.whole(FirstJournalColumn::kStep, 1);
+    observation.micro_batch = cells.whole(FirstJournalColumn::kMicroBatch, 0);
+    static_cast<ObservedTensor&>(observation) = cells.tensor(FirstJournalColumn::kTensor);
+    read_values(cells, FirstJournalColumn::kDigest, is_of_whole_numbers(observation.dtype),
                 observation);
     return observation;
   }
-  observation.step = cells.whole(Column::kStep, 1);
-  observation.micro_batch = cells.whole(Column::kMicroBatch, 0);
-  const std::size_t number = number_of(row);
+  observation.step = cells.whole(JournalColumn::kStep, 1);
+  observation.micro_batch = cells.whole(JournalColumn::kMicroBatch, 0);
+  const std::size_t number = number_of(row, segment);
   static_cast<ObservedTensor&>(observation) = tensors_[number];
-  read_values(cells, Column::kDigest, identities_[number].is_of_whole_numbers, observation);
+  read_values(cells, JournalColumn::kDigest, identities_[number].is_of_whole_numbers, observation);
   return observation;
 }
 
@@ -413,26 +375,28 @@ std::vector<Observation> JournalReader::read(const JournalStep& step) const {
   observations.reserve(static_cast<std::size_t>(step.summary.rows));
   StepSummary found;
   std::vector<std::int64_t> micro_batches(tensors_.size(), -1);  // of the last row of each tensor
-  read_csv(path_, kind(), CsvPart{step.offset, step.bytes, step.line}, [&](const CsvRow& row) {
-    const auto seq = step.first_seq + static_cast<std::int64_t>(observations.size());
-    const Observation& read = observations.emplace_back(observation_in(row, seq));
-    require_step(step, read, row);
-    if (header_.is_of_first_kind) {
-      add(identity_of(read), read.micro_batch, read.digest, read.statistics.non_finite, found);
-      return;
-    }
-    const std::size_t number = number_of(row);
-    std::int64_t& last = micro_batches[number];
-    if (read.micro_batch <= last) {
-      throw cells_of(row).refusal(Column::kMicroBatch,
-                                  fmt::format("more than {}, that of the tensor's last row", last));
-    }
-    last = read.micro_batch;
-    add(identities_[number], read.micro_batch, read.digest, read.statistics.non_finite, found);
-  });
+  read_csv(
+      file_of(step), kind(), CsvPart{step.offset, step.bytes, step.line}, [&](const CsvRow& row) {
+        const auto seq = step.first_seq + static_cast<std::int64_t>(observations.size());
+        const Observation& read = observations.emplace_back(observation_in(row, seq, step.segment));
+        require_step(step, read, row);
+        if (header().is_of_first_kind) {
+          add(identity_of(read), read.micro_batch, read.digest, read.statistics.non_finite, found);
+          return;
+        }
+        const std::size_t number = number_of(row, step.segment);
+        std::int64_t& last = micro_batches[number];
+        if (read.micro_batch <= last) {
+          throw cells_of(row, step.segment)
+              .refusal(JournalColumn::kMicroBatch,
+                       fmt::format("more than {}, that of the tensor's last row", last));
+        }
+        last = read.micro_batch;
+        add(identities_[number], read.micro_batch, read.digest, read.statistics.non_finite, found);
+      });
   if (found == step.summary) return observations;
   if (step.is_indexed) throw stale(step, "is not of its rows");
-  throw malformed(path_.string(), step.line, 0,
+  throw malformed(file_of(step).string(), step.line, 0,
                   fmt::format("step {} as it was when the journal was opened", step.step),
                   "other rows");
 }
@@ -441,7 +405,8 @@ void JournalReader::require_step(const JournalStep& step, const Observation& obs
                                  const CsvRow& row) const {
   if (observation.step == step.step) return;
   if (step.is_indexed) throw stale(step, fmt::format("has rows of step {}", observation.step));
-  throw cells_of(row).refusal(column_of_step(), fmt::format("{} as 'step'", step.step));
+  throw cells_of(row, step.segment)
+      .refusal(column_of_step(), fmt::format("{} as 'step'", step.step));
 }
 
 StaleIndex JournalReader::stale(const JournalStep& step, std::string_view fault) const {

@@ -40,11 +40,17 @@ struct FileOfRank {
 
   auto operator<=>(const FileOfRank&) const = default;
 
-  bool is_journal() const { return kind == ".csv"; }
+  bool is_journal() const { return kind == ".csv"; }  ///< its first segment
+
+  /// ".csv" for ".segment-2.csv".
+  std::string kind_in_segments() const {
+    return kind.starts_with(".segment-") ? kind.substr(kind.find('.', 1)) : kind;
+  }
 
   /// Optional files: snapshots and sketches, which equal digests make unnecessary, and an index.
   bool may_be_deleted() const {
-    return kind == ".index" || kind == ".sketches" || kind.ends_with(".safetensors");
+    const std::string ending = kind_in_segments();
+    return ending == ".index" || ending == ".sketches" || ending.ends_with(".safetensors");
   }
 
   /// The helper process of a rank on another machine may write it after all others have ended.
@@ -72,9 +78,10 @@ std::optional<FileOfRank> file_of_rank(const std::string& name) {
   auto found = after("rank-", name);
   if (!found) return std::nullopt;
   const std::string& kind = found->kind;
-  const bool is_evidence = kind == ".csv" || kind == ".tensors.csv" || kind == ".index" ||
-                           kind == ".sketches" || kind == ".status.json" || kind == ".exit.json" ||
-                           kind == ".stalled.json" ||
+  const std::string ending = found->kind_in_segments();
+  const bool is_evidence = ending == ".csv" || kind == ".tensors.csv" || kind == ".index" ||
+                           ending == ".sketches" || kind == ".status.json" ||
+                           kind == ".exit.json" || kind == ".stalled.json" ||
                            (kind.starts_with(".step-") && kind.ends_with(".safetensors"));
   return is_evidence ? found : std::nullopt;
 }

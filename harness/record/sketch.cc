@@ -5,10 +5,12 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <span>
 #include <system_error>
 
 #include "harness/record/digest.h"
 #include "harness/record/file_header.h"
+#include "harness/record/whole_file.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
@@ -37,7 +39,8 @@ std::filesystem::path sketch_file(const std::filesystem::path& folder, int rank)
 
 namespace {
 
-constexpr std::string_view kMagic = "lockstep sketches 1\n";
+constexpr std::string_view kMagic = "lockstep sketches 2\n";
+constexpr std::string_view kFirstMagic = "lockstep sketches 1\n";
 
 /// Precedes the sketches of a step. Each sketch follows the number of its row.
 struct EntryHeader {
@@ -93,42 +96,86 @@ bool has_sketches(const std::filesystem::path& path) {
   return !missing && size >= kFileHeaderSize;
 }
 
-SketchReader::SketchReader(std::filesystem::path path) : path_(std::move(path)) {
-  const RegularFile file(path_, kLargestSketches);
-  const std::string header = file.read(0, std::min<std::uint64_t>(file.size(), kFileHeaderSize));
-  identity_ = identity_in_header(header, kMagic, path_, "sketches");
+namespace {
+
+struct EntryPlace {
+  EntryHeader header;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// The whole entries of a file, in their order.
+std::vector<EntryPlace> entries_in(const RegularFile& file) {
+  std::vector<EntryPlace> entries;
   for (std::uint64_t at = kFileHeaderSize; at + sizeof(EntryHeader) <= file.size();) {
     const std::string bytes = file.read(at, sizeof(EntryHeader));
     std::string_view rest = bytes;
-    const auto entry = take<EntryHeader>(rest);
+    const auto header = take<EntryHeader>(rest);
     const std::uint64_t room = (file.size() - at - sizeof(EntryHeader)) / kSketchBytes;
-    if (entry.count > room) break;  // torn
-    entries_.emplace(entry.step, std::pair{at, entry.count});
-    at += sizeof(EntryHeader) + entry.count * kSketchBytes;
+    if (header.count > room) break;  // torn
+    entries.push_back({header, at, sizeof(EntryHeader) + header.count * kSketchBytes});
+    at += entries.back().bytes;
+  }
+  return entries;
+}
+
+}  // namespace
+
+SketchReader::SketchReader(const std::filesystem::path& path, std::size_t segments) {
+  for (std::size_t number = 1; number <= segments; ++number) {
+    const auto file = segment_file(path, static_cast<int>(number));
+    if (has_sketches(file)) open(file);
   }
 }
 
-std::map<std::int64_t, Sketch> SketchReader::at(std::int64_t step) const {
+void SketchReader::open(const std::filesystem::path& path) {
+  const RegularFile file(path, kLargestSketches);
+  const std::string header = file.read(0, std::min<std::uint64_t>(file.size(), kFileHeaderSize));
+  const bool is_first_kind = header.starts_with(kFirstMagic);
+  std::string identity =
+      identity_in_header(header, is_first_kind ? kFirstMagic : kMagic, path, "sketches");
+  if (!files_.empty() && identity != identity_) {
+    throw malformed(path.string(), 0, 0, "sketches of " + identity_, identity);
+  }
+  identity_ = std::move(identity);
+  for (const EntryPlace& entry : entries_in(file)) {
+    entries_.emplace(entry.header.step, Entry{files_.size(), entry.offset, entry.header.count});
+  }
+  files_.push_back({path, is_first_kind});
+}
+
+std::map<std::int64_t, Sketch> SketchReader::at(std::int64_t step, std::int64_t first_seq) const {
   std::map<std::int64_t, Sketch> sketches;
   const auto [first, last] = entries_.equal_range(step);
-  if (first == last) return sketches;
-  const RegularFile file(path_, kLargestSketches);
-  for (auto entry = first; entry != last; ++entry) {
-    const auto [offset, count] = entry->second;
-    const std::string bytes = file.read(offset, sizeof(EntryHeader) + count * kSketchBytes);
+  for (auto found = first; found != last; ++found) {
+    const Entry& entry = found->second;
+    const File& of = files_[entry.file];
+    const RegularFile file(of.path, kLargestSketches);
+    const std::string bytes =
+        file.read(entry.offset, sizeof(EntryHeader) + entry.count * kSketchBytes);
     std::string_view rest = bytes;
     const auto header = take<EntryHeader>(rest);
     if (checksum_of(rest) != header.checksum) {
-      throw malformed(path_.string(), 0, 0,
+      throw malformed(of.path.string(), 0, 0,
                       fmt::format("the sketches of step {} as they were written", step),
                       "another checksum");
     }
     while (!rest.empty()) {
       const auto row = take<std::int64_t>(rest);
-      sketches[row] = take<Sketch>(rest);
+      sketches[of.counts_in_journal ? row : first_seq + row] = take<Sketch>(rest);
     }
   }
   return sketches;
+}
+
+void thin_sketches(const std::filesystem::path& path, const KeepsStep& keeps) {
+  if (!has_sketches(path)) return;
+  const RegularFile file(path, kLargestSketches);
+  std::string kept = file.read(0, kFileHeaderSize);
+  for (const EntryPlace& entry : entries_in(file)) {
+    if (keeps(entry.header.step)) kept += file.read(entry.offset, entry.bytes);
+  }
+  write_whole_file(path, kept);
 }
 
 }  // namespace lockstep

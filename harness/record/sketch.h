@@ -13,6 +13,7 @@
 
 #include "harness/record/appended_file.h"
 #include "harness/record/component_sums.h"
+#include "harness/record/journal_segments.h"
 #include "harness/record/observation.h"
 
 namespace lockstep {
@@ -51,7 +52,8 @@ double norm_of(const Sketch& sketch);
 /// Estimated scalar product of two tensors.
 double product_of(const Sketch& a, const Sketch& b);
 
-/// The sketches of a step: the number of a journal's row, and the sketch of its value.
+/// Sketches of a step: the number of a row among those of the step, from 0, and the sketch of its
+/// value.
 using SketchesOfStep = std::vector<std::pair<std::int64_t, Sketch>>;
 
 /// `rank-N.sketches` of a rank's folder.
@@ -80,18 +82,38 @@ bool has_sketches(const std::filesystem::path& path);
 /// Reads sketches step by step; stores only their positions.
 class SketchReader {
  public:
-  /// Skips a torn entry at the end. Throws Error (usage) for a file of another format.
-  explicit SketchReader(std::filesystem::path path);
+  /// Of the first file and those next to it, of a journal with so many `segments`; each may be
+  /// missing. Skips a torn entry at the end. Throws Error (usage) for a file of another format or
+  /// writer.
+  explicit SketchReader(const std::filesystem::path& path, std::size_t segments = 1);
 
+  bool empty() const { return files_.empty(); }              ///< there is no file
   const std::string& identity() const { return identity_; }  ///< of the writer
 
-  /// By row; empty if the step has none. Throws Error (usage) for an entry with a wrong checksum.
-  std::map<std::int64_t, Sketch> at(std::int64_t step) const;
+  /// By `seq` of the row, if that of the step's first row is `first_seq`; empty if the step has
+  /// none. Throws Error (usage) for an entry with a wrong checksum.
+  std::map<std::int64_t, Sketch> at(std::int64_t step, std::int64_t first_seq) const;
 
  private:
-  std::filesystem::path path_;
+  struct Entry {
+    std::size_t file = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t count = 0;  ///< sketches
+  };
+  struct File {
+    std::filesystem::path path;
+    bool counts_in_journal = false;  ///< in older ones, the number of a row is its `seq`
+  };
+
+  void open(const std::filesystem::path& path);
+
+  std::vector<File> files_;
   std::string identity_;
-  std::multimap<std::int64_t, std::pair<std::uint64_t, std::uint64_t>> entries_;  ///< offset, count
+  std::multimap<std::int64_t, Entry> entries_;  ///< by step
 };
+
+/// Removes the sketches of other steps from a file that its rank has ended. The file is replaced as
+/// a whole. Throws Error (usage), and leaves it as it was, if it cannot be read or written.
+void thin_sketches(const std::filesystem::path& path, const KeepsStep& keeps);
 
 }  // namespace lockstep

@@ -4,16 +4,19 @@
 
 #include <utility>
 
+#include "harness/record/journal.h"
+#include "harness/record/journal_segments.h"
 #include "reports/base/error.h"
 
 namespace lockstep {
 
 StepWriter::StepWriter(std::filesystem::path folder, int rank, std::string identity,
-                       KeepPolicy keep)
+                       KeepPolicy keep, std::int64_t segment_rows)
     : folder_(std::move(folder)),
       rank_(rank),
       identity_(std::move(identity)),
       keep_(keep),
+      segment_rows_(segment_rows),
       journal_(journal_file(folder_, rank), identity_) {}
 
 StepWriter::~StepWriter() {
@@ -28,7 +31,13 @@ void StepWriter::begin_step(std::int64_t step) {
     throw internal_error(fmt::format("step {} begun after step {}: steps count up", step, step_));
   }
   finish();
+  if (segment_rows_ > 0 && rows_ - rows_before_segment_ >= segment_rows_) {
+    journal_.begin_segment();
+    sketch_file_.reset();
+    rows_before_segment_ = rows_;
+  }
   step_ = step;
+  rows_before_step_ = rows_;
   keys_.clear();
   kept_.clear();
 }
@@ -51,9 +60,12 @@ void StepWriter::keep(const Observation& row, std::vector<std::byte> bytes) {
   all_written_ = false;
 }
 
-void StepWriter::write_sketches(const SketchesOfStep& sketches) {
+void StepWriter::write_sketches(SketchesOfStep sketches) {
   if (sketches.empty()) return;
-  if (!sketch_file_) sketch_file_.emplace(sketch_file(folder_, rank_), identity_);
+  if (!sketch_file_) {
+    sketch_file_.emplace(segment_file(sketch_file(folder_, rank_), journal_.segment()), identity_);
+  }
+  for (auto& [row, sketch] : sketches) row += rows_ - rows_before_step_;
   sketch_file_->append(step_, sketches);
 }
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/record/journal.h"
+#include "harness/record/journal_writer.h"
 #include "harness/record/keep_policy.h"
 #include "harness/record/observation.h"
 #include "harness/record/sketch.h"
@@ -26,8 +26,10 @@ namespace lockstep {
 class StepWriter {
  public:
   /// Files go to `folder`, named after `rank`; `identity` names the writing process in them (empty:
-  /// unnamed). Throws Error (usage) when they cannot be created.
-  StepWriter(std::filesystem::path folder, int rank, std::string identity, KeepPolicy keep);
+  /// unnamed). A step that begins after `segment_rows` rows begins a segment; 0: there is one.
+  /// Throws Error (usage) when they cannot be created.
+  StepWriter(std::filesystem::path folder, int rank, std::string identity, KeepPolicy keep,
+             std::int64_t segment_rows = 0);
   ~StepWriter();  ///< finishes; drops errors
   StepWriter(const StepWriter&) = delete;
   StepWriter& operator=(const StepWriter&) = delete;
@@ -47,9 +49,9 @@ class StepWriter {
   /// Appends claimed rows. Throws Error (usage) when the journal cannot be written.
   void append(std::span<const Observation* const> rows);
 
-  /// Writes the sketches of rows that will be appended, so that no row is ever without its own. The
-  /// first ones create the file. Throws Error (usage) on failure.
-  void write_sketches(const SketchesOfStep& sketches);
+  /// Writes the sketches of rows that will be appended, numbered from the next one, so that no row
+  /// is ever without its own. The first ones create the file. Throws Error (usage) on failure.
+  void write_sketches(SketchesOfStep sketches);
 
   /// Stores the value of a row: its row-major bytes.
   void keep(const Observation& row, std::vector<std::byte> bytes);
@@ -67,8 +69,11 @@ class StepWriter {
   int rank_;
   std::string identity_;
   KeepPolicy keep_;
+  std::int64_t segment_rows_;
   JournalWriter journal_;
   std::int64_t rows_ = 0;
+  std::int64_t rows_before_segment_ = 0;
+  std::int64_t rows_before_step_ = 0;
   std::int64_t step_ = 0;
   std::set<std::string> keys_;                  ///< of this step
   std::map<std::string, SnapshotTensor> kept_;  ///< of this step

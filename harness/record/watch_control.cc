@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include "harness/record/new_file.h"
 #include "reports/base/error.h"
@@ -30,6 +32,7 @@ struct WatchControl::Page {
   std::atomic<std::uint32_t> asked_where = 0;  ///< requests
   std::uint32_t reserved = 0;
   std::atomic<std::uint64_t> switched = 1;  ///< 2 * step, and 1 if steps from it on are observed
+  std::atomic<std::uint64_t> thinned = 0;   ///< `ThinnedWord`
 };
 
 WatchControl::WatchControl(const std::filesystem::path& folder) {
@@ -75,6 +78,33 @@ void WatchControl::switch_from(std::int64_t step, bool is_on) {
   if (!page_) return;
   const std::uint64_t switched = 2 * static_cast<std::uint64_t>(step) + (is_on ? 1 : 0);
   page_->switched.store(switched, std::memory_order_relaxed);
+}
+
+namespace {
+
+/// One word, so that no rank reads half of it.
+struct ThinnedWord {
+  std::uint32_t step = 0;
+  std::uint16_t before = 0;  ///< segments that count before this step
+  std::uint16_t count = 0;   ///< and from it on
+};
+
+}  // namespace
+
+std::int64_t WatchControl::thinned_segments(std::int64_t step) const {
+  if (!page_) return 0;
+  const auto word = std::bit_cast<ThinnedWord>(page_->thinned.load(std::memory_order_relaxed));
+  return step >= word.step ? word.count : word.before;
+}
+
+void WatchControl::count_thinned_segments(std::int64_t step, std::int64_t count) {
+  constexpr std::int64_t kMostSteps = std::numeric_limits<std::uint32_t>::max();
+  constexpr std::int64_t kMostSegments = std::numeric_limits<std::uint16_t>::max();
+  if (!page_ || step > kMostSteps || count > kMostSegments) return;
+  const auto last = std::bit_cast<ThinnedWord>(page_->thinned.load(std::memory_order_relaxed));
+  const ThinnedWord word{static_cast<std::uint32_t>(step), last.count,
+                         static_cast<std::uint16_t>(count)};
+  page_->thinned.store(std::bit_cast<std::uint64_t>(word), std::memory_order_relaxed);
 }
 
 std::uint32_t WatchControl::ask_where() {

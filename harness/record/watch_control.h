@@ -28,6 +28,11 @@ class WatchControl {
   /// From `step` on, steps are observed or not; before it the opposite.
   void switch_from(std::int64_t step, bool is_on);
 
+  /// How many segments of each rank's journal count as thinned in `step`.
+  std::int64_t thinned_segments(std::int64_t step) const;
+  /// From `step` on so many count. All ranks must have reached the step of the last call.
+  void count_thinned_segments(std::int64_t step, std::int64_t count);
+
   /// Asks every rank where it is, as `rank-N.stall.json`. Returns the number of the request,
   /// from 1.
   std::uint32_t ask_where();

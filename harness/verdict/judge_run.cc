@@ -78,7 +78,11 @@ std::string interval_in_words(const StepReader& evidence, const std::vector<Clai
   if (at == steps.begin()) {
     return fmt::format("step {} is the first observed one: ranks may have differed before", first);
   }
-  const std::int64_t before = *std::prev(at);
+  // Ranks agreed in steps whose rows were removed.
+  const std::vector<std::int64_t>& thinned = evidence.thinned_steps();
+  const auto removed = std::lower_bound(thinned.begin(), thinned.end(), first);
+  const std::int64_t before =
+      std::max(*std::prev(at), removed == thinned.begin() ? 0 : *std::prev(removed));
   if (before == first - 1) return "";
   return fmt::format(
       "ranks agreed in step {} and differ in step {}; the steps between were not observed", before,
@@ -150,7 +154,8 @@ void begin_judging(Execution& execution) {
 ObservedSteps observed_steps(const StepReader& evidence) {
   const std::vector<std::int64_t>& steps = evidence.steps();
   if (steps.empty()) return {};
-  return {static_cast<std::int64_t>(steps.size()), steps.front(), steps.back()};
+  const auto thinned = static_cast<std::int64_t>(evidence.thinned_steps().size());
+  return {static_cast<std::int64_t>(steps.size()) + thinned, steps.front(), steps.back(), thinned};
 }
 
 /// Judges an execution. `judged` has everything but claims and exits; `others` see its steps, too.

@@ -106,6 +106,10 @@ int32_t lockstep_watch_use_threads(lockstep_watch* watch, int32_t threads) {
 
 int32_t lockstep_watch_keeps(const lockstep_watch* watch) { return watch->keeps() ? 1 : 0; }
 
+int64_t lockstep_watch_thinned_segments(const lockstep_watch* watch, int64_t step) {
+  return watch->thinned_segments(step);
+}
+
 int32_t lockstep_watch_observes(const lockstep_watch* watch, int64_t step) {
   return watch->observes(step) ? 1 : 0;
 }

@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Increases with every change that an older caller would notice. */
-#define LOCKSTEP_WATCH_INTERFACE 3
+#define LOCKSTEP_WATCH_INTERFACE 4
 
 /* The interface of the loaded library. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_interface(void);
@@ -59,6 +59,8 @@ typedef struct {
   int32_t world_size;
   int32_t is_created; /* 1: the job is one of `lockstep_watch_create`: the last rank that closes its
                          watch completes the record of the job; else 0 */
+  int64_t segment_rows; /* a step that begins after so many rows begins a new file, so that the
+                           parent can thin the old one; 0: there is one file */
 } lockstep_watch_options;
 
 /* Creates the files of a rank, its status, and the facts about it that a report needs. Null on
@@ -94,6 +96,11 @@ LOCKSTEP_WATCH_API int32_t lockstep_watch_keeps(const lockstep_watch* watch);
 
 /* Whether a step is to be observed, as the user of a running job decides: 1, else 0. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_observes(const lockstep_watch* watch, int64_t step);
+
+/* How many segments the parent had thinned when a step began, since all ranks agreed in them. It is
+ * the same number on all ranks of the parent. */
+LOCKSTEP_WATCH_API int64_t lockstep_watch_thinned_segments(const lockstep_watch* watch,
+                                                           int64_t step);
 
 /* Begins a step. Steps start at 1 or later and increase. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_begin_step(lockstep_watch* watch, int64_t step);

@@ -62,7 +62,8 @@ RankWatch::RankWatch(const lockstep_watch_options& options)
       is_created_(options.is_created != 0),
       identity_(identity_of(options)),
       control_(folder_),
-      writer_(folder_, rank_, identity_, KeepPolicy::at_most(options.keep_bytes)),
+      writer_(folder_, rank_, identity_, KeepPolicy::at_most(options.keep_bytes),
+              options.segment_rows),
       keeps_before_(options.keeps_before != 0) {
   write_status({});
   write_facts();
@@ -204,9 +205,9 @@ void RankWatch::append(std::vector<Measured> rows) {
     writer_.claim(rows[i].row);
     of_journal.push_back(&rows[i].row);
     const auto& sketch = rows[i].sketch;
-    if (sketch) sketches.emplace_back(writer_.rows() + static_cast<std::int64_t>(i), *sketch);
+    if (sketch) sketches.emplace_back(static_cast<std::int64_t>(i), *sketch);
   }
-  writer_.write_sketches(sketches);
+  writer_.write_sketches(std::move(sketches));
   writer_.append(of_journal);
   for (Measured& one : rows) {
     if (!one.bytes) continue;

@@ -27,6 +27,7 @@ class RankWatch {
   std::int64_t describe(const lockstep_watch_tensor& described);
   bool keeps() const { return control_.keeps(); }
   bool observes(std::int64_t step) const { return control_.observes(step); }
+  std::int64_t thinned_segments(std::int64_t step) const { return control_.thinned_segments(step); }
   void begin_step(std::int64_t step);
   void use_threads(std::int32_t threads);
   void observe(std::span<const lockstep_watch_value> values);

@@ -175,6 +175,11 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
   if (const Finding* const first = first_difference(job)) {
     lines.push_back(traffic_in_words(job, first->step));
   }
+  if (job.steps.thinned > 0) {
+    lines.push_back(fmt::format(
+        "the rows of {} of these steps, in which the ranks agreed, were removed: --history",
+        job.steps.thinned));
+  }
   if (job.thinned_after > 0) {
     lines.push_back(fmt::format(
         "after step {} one of 100 steps was observed: --history was used up", job.thinned_after));

@@ -157,6 +157,7 @@ struct ObservedSteps {
   std::int64_t count = 0;
   std::int64_t first = 0;  ///< 0: none
   std::int64_t last = 0;
+  std::int64_t thinned = 0;  ///< of these: ranks agreed, and their rows were removed
 
   bool operator==(const ObservedSteps&) const = default;
 };

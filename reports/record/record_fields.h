@@ -221,7 +221,8 @@ template <>
 struct Fields<ObservedSteps> {
   static constexpr auto list = std::tuple(field("count", &ObservedSteps::count, kSince2),
                                           field("first", &ObservedSteps::first, kSince2),
-                                          field("last", &ObservedSteps::last, kSince2));
+                                          field("last", &ObservedSteps::last, kSince2),
+                                          field("thinned", &ObservedSteps::thinned, kSince2));
 };
 
 template <>

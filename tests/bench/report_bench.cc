@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "harness/record/journal.h"
+#include "harness/record/journal_writer.h"
 #include "harness/record/manifest.h"
 #include "harness/record/process_identity.h"
 #include "harness/record/splitmix64.h"

@@ -11,6 +11,7 @@
 
 #include "harness/judge/collectives/cell_facts.h"
 #include "harness/judge/judge.h"
+#include "harness/record/journal_writer.h"
 #include "harness/record/shard_runs.h"
 #include "harness/record/tensor_cells.h"
 #include "reports/record/exit_cause.h"

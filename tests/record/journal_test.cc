@@ -9,6 +9,7 @@
 #include <csignal>
 #include <fstream>
 
+#include "harness/record/journal_writer.h"
 #include "reports/base/csv_text.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"

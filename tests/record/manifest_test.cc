@@ -1,3 +1,4 @@
+#include "harness/record/journal_writer.h"
 #include "harness/record/manifest.h"
 
 #include <gmock/gmock.h>

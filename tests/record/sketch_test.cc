@@ -184,7 +184,7 @@ class SketchFile : public testing::Test {
   void write(int steps) const {
     SketchWriter writer(path(), "rank 0 of a job");
     for (std::int64_t step = 1; step <= steps; ++step) {
-      writer.append(step, {{2 * step, sketch(step)}, {2 * step + 1, sketch(-step)}});
+      writer.append(step, {{0, sketch(step)}, {1, sketch(-step)}});
     }
     EXPECT_EQ(writer.bytes(), fs::file_size(path()));
   }
@@ -201,11 +201,53 @@ TEST_F(SketchFile, IsReadStepByStep) {
   write(3);
   const SketchReader reader(path());
   EXPECT_EQ(reader.identity(), "rank 0 of a job");
-  const auto second = reader.at(2);
+  const auto second = reader.at(2, 4);
   ASSERT_EQ(second.size(), 2U);
   EXPECT_EQ(second.at(4), sketch(2));
   EXPECT_EQ(second.at(5), sketch(-2));
-  EXPECT_TRUE(reader.at(4).empty());
+  EXPECT_TRUE(reader.at(4, 8).empty());
+}
+
+/// Their sketches have the numbers of rows in the whole journal.
+TEST_F(SketchFile, OfAnOlderProgramIsRead) {
+  {
+    SketchWriter writer(path(), "rank 0 of a job");
+    writer.append(1, {{0, sketch(1)}});
+    writer.append(2, {{4, sketch(2)}, {6, sketch(-2)}});
+  }
+  std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(std::string_view("lockstep sketches ").size()));
+  file.put('1');
+  file.close();
+  const auto second = SketchReader(path()).at(2, 4);
+  ASSERT_EQ(second.size(), 2U);
+  EXPECT_EQ(second.at(4), sketch(2));
+  EXPECT_EQ(second.at(6), sketch(-2));
+}
+
+TEST_F(SketchFile, IsThinned) {
+  write(5);
+  thin_sketches(path(), [](std::int64_t step) { return step % 2 == 0; });
+  const SketchReader reader(path());
+  EXPECT_EQ(reader.identity(), "rank 0 of a job");
+  for (std::int64_t step = 1; step <= 5; ++step) {
+    const auto found = reader.at(step, 0);
+    ASSERT_EQ(found.size(), step % 2 == 0 ? 2U : 0U) << step;
+    if (!found.empty()) EXPECT_EQ(found.at(1), sketch(-step));
+  }
+  thin_sketches(path().parent_path() / "missing", [](std::int64_t) { return true; });
+}
+
+TEST_F(SketchFile, GoesOnInSegmentsOfWhichSomeAreMissing) {
+  SketchWriter(path(), "rank 0 of a job").append(1, {{0, sketch(1)}});
+  SketchWriter(segment_file(path(), 3), "rank 0 of a job").append(7, {{0, sketch(7)}});
+  const SketchReader reader(path(), 3);
+  EXPECT_EQ(reader.at(1, 0).at(0), sketch(1));
+  EXPECT_EQ(reader.at(7, 60).at(60), sketch(7));
+  EXPECT_TRUE(SketchReader(path(), 2).at(7, 60).empty());
+  SketchWriter(segment_file(path(), 2), "rank 1 of a job").append(4, {{0, sketch(4)}});
+  EXPECT_THAT(refusal_of(segment_file(path(), 2), [&] { SketchReader(path(), 3); }),
+              testing::HasSubstr("sketches of rank 0 of a job"));
 }
 
 TEST_F(SketchFile, LeavesOutATornEntry) {
@@ -213,8 +255,8 @@ TEST_F(SketchFile, LeavesOutATornEntry) {
   for (int cut = 1; cut < 1000; cut += 97) {
     fs::resize_file(path(), fs::file_size(path()) - static_cast<std::uintmax_t>(cut > 1 ? 97 : 1));
     const SketchReader reader(path());
-    EXPECT_EQ(reader.at(1).size(), 2U);
-    EXPECT_TRUE(reader.at(2).empty());
+    EXPECT_EQ(reader.at(1, 0).size(), 2U);
+    EXPECT_TRUE(reader.at(2, 2).empty());
   }
 }
 
@@ -225,17 +267,21 @@ TEST_F(SketchFile, RefusesADamagedEntry) {
   file.put('x');
   file.close();
   const SketchReader reader(path());
-  EXPECT_EQ(reader.at(1).size(), 2U);
-  EXPECT_THAT(refusal_of(path(), [&] { reader.at(2); }), testing::HasSubstr("another checksum"));
+  EXPECT_EQ(reader.at(1, 0).size(), 2U);
+  EXPECT_THAT(refusal_of(path(), [&] { reader.at(2, 2); }), testing::HasSubstr("another checksum"));
 }
 
 TEST_F(SketchFile, RefusesAnotherFormat) {
-  std::ofstream(path()) << "step,row\n1,2\n";
+  std::ofstream(path()) << "step,row\n" << std::string(600, '1') << "\n";
   EXPECT_THAT(refusal_of(path(), [&] { SketchReader reader(path()); }),
               testing::HasSubstr("the header of sketches"));
-  std::ofstream(path(), std::ios::trunc) << "";
-  EXPECT_THAT(refusal_of(path(), [&] { SketchReader reader(path()); }),
-              testing::HasSubstr("the header of sketches"));
+}
+
+/// As a rank leaves it that is killed at once.
+TEST_F(SketchFile, WithoutAWholeHeaderCountsAsMissing) {
+  EXPECT_TRUE(SketchReader(path()).empty());
+  std::ofstream(path()) << "lockstep sketches 2\n";
+  EXPECT_TRUE(SketchReader(path()).empty());
 }
 
 }  // namespace

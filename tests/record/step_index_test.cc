@@ -1,3 +1,4 @@
+#include "harness/record/journal_writer.h"
 #include "harness/record/step_index.h"
 
 #include <gmock/gmock.h>

@@ -10,12 +10,15 @@
 #include <vector>
 
 #include "harness/record/collective_log.h"
+#include "harness/record/journal.h"
+#include "harness/record/journal_segments.h"
 #include "harness/record/manifest.h"
 #include "harness/record/process_identity.h"
 #include "harness/verdict/judge_run.h"
 #include "reports/base/error.h"
 #include "tests/command.h"
 #include "tests/judge/literal_evidence.h"
+#include "tests/refusal.h"
 #include "tests/verdict/literal_job.h"
 
 namespace lockstep {
@@ -72,6 +75,14 @@ class Job {
         write_manifest(files_.folder(), record().processes, execution_identity(record()));
   }
 
+  /// Without the rows of most steps on some ranks, as `lockstep watch` leaves long jobs. After
+  /// `write`.
+  void thin(const std::set<int>& ranks, const KeepsStep& keeps) {
+    for (const int rank : ranks) thin_journal(journal_file(files_.folder(), rank), keeps);
+    record().manifest =
+        write_manifest(files_.folder(), record().processes, execution_identity(record()));
+  }
+
   JobRecord judged(IndexUse use = IndexUse::believed) const {
     RunRecord run = run_;
     judge_run(run, files_.folder().parent_path(), {use});
@@ -99,6 +110,65 @@ TEST(JudgedJob, IsInLockstepThoughItsStepsAreSparseAndNobodyKnowsHowMany) {
   EXPECT_EQ(judged.steps, (ObservedSteps{5, 10, 570}));
   EXPECT_EQ(judged.symptom.kind, SymptomKind::right);
   EXPECT_TRUE(judged.faults.empty()) << judged.faults[0];
+}
+
+/// Steps 1 to `steps` of a job whose ranks differ from step `apart` on.
+void observe_until(std::int64_t steps, std::int64_t apart, Job& job) {
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    for (int rank = 0; rank < 2; ++rank) {
+      const auto value = static_cast<float>(step < apart ? 1 : 1 + rank);
+      job.observe_gradient(rank, step, value);
+      job.observe_parameter(rank, step, value);
+      job.files().lose_values(rank, step);
+    }
+  }
+}
+
+bool is_one_of_a_hundred(std::int64_t step) { return step % 100 == 1; }
+
+TEST(JudgedJob, IsInLockstepByTheIndexWhereRowsWereRemoved) {
+  Job job(2);
+  observe_until(300, 301, job);
+  job.write();
+  const JobRecord whole = job.judged();
+  for (const std::set<int>& ranks : {std::set{0, 1}, std::set{1}}) {
+    job.thin(ranks, is_one_of_a_hundred);
+    for (const IndexUse use : {IndexUse::believed, IndexUse::checked}) {
+      const JobRecord judged = job.judged(use);
+      EXPECT_EQ(verdict_of(judged), Verdict::holds);
+      EXPECT_EQ(judged.steps, (ObservedSteps{300, 1, 201, 297}));
+      EXPECT_TRUE(judged.faults.empty()) << judged.faults[0];
+      EXPECT_EQ(judged.notes, whole.notes);
+    }
+    const JobRecord by_rows = job.judged(IndexUse::ignored);
+    EXPECT_EQ(by_rows.steps.thinned, 0);
+    EXPECT_TRUE(by_rows.faults.empty()) << by_rows.faults[0];
+  }
+}
+
+/// The step before the first difference has no rows, but an entry in the index.
+TEST(JudgedJob, NamesTheStepOfADifferenceAfterRowsThatWereRemoved) {
+  Job job(2);
+  observe_until(330, 301, job);
+  job.write();
+  const JobRecord whole = job.judged();
+  job.thin({0, 1}, [](std::int64_t step) { return step > 300 || is_one_of_a_hundred(step); });
+  const JobRecord judged = job.judged();
+  ASSERT_EQ(judged.results[0].verdict, Verdict::violated);
+  EXPECT_EQ(judged.results[0].findings[0].step, 301);
+  EXPECT_EQ(judged.results[0].findings[0].sentence, whole.results[0].findings[0].sentence);
+  EXPECT_EQ(judged.notes, whole.notes);
+  EXPECT_EQ(judged.steps, (ObservedSteps{330, 1, 330, 297}));
+}
+
+/// Nobody removes rows of steps in which ranks differ, so these files are not what they seem.
+TEST(JudgedJob, IsNoEvidenceIfRowsOfADifferenceWereRemoved) {
+  Job job(2);
+  observe_until(300, 150, job);
+  job.write();
+  job.thin({0, 1}, is_one_of_a_hundred);
+  EXPECT_THAT(refusal_of(job.files().folder(), [&] { job.judged(); }),
+              HasSubstr("indices that agree in step 150"));
 }
 
 TEST(JudgedJob, HasToObserveEveryStepThatWasPlanned) {

@@ -80,11 +80,22 @@ StepReader::StepReader(fs::path folder, int processes, Writers writers, Reading 
     read_collectives_of(rank);
     open_sketches_of(rank);
   }
-  for (auto& [step, together] : together_) {
-    steps_.push_back(step);
-    together.groups = {};
-  }
+  sort_steps();
   find_snapshots();
+}
+
+/// Rows were removed only where an index was believed. A rank that still has them, because the job
+/// or the copying of its files was cut, does not bring those of the others back.
+void StepReader::sort_steps() {
+  for (auto& [step, together] : together_) {
+    together.groups = {};
+    (together.is_thinned ? thinned_steps_ : steps_).push_back(step);
+    if (!together.is_thinned || together.agrees) continue;
+    throw malformed(
+        folder_.string(), 0, 0,
+        fmt::format("indices that agree in step {}, whose rows were removed for that", step),
+        "different ones");
+  }
 }
 
 const fs::path& StepReader::folder_of(int rank) const {
@@ -128,12 +139,14 @@ void StepReader::note_journal(int rank) {
   require_same_digest(*journal);
   std::uint64_t bytes = 0;
   for (const JournalStep& step : journal->steps()) {
-    Together& together = together_[step.step];
-    together.add(rank, step.summary);
-    together.bytes += step.bytes;
-    if (reading_.index == IndexUse::ignored) together.agrees = false;  // claims see all rows
+    note_step(rank, step);
+    together_[step.step].bytes += step.bytes;
+    if (reading_.index == IndexUse::ignored) together_[step.step].agrees = false;  // claims see all
     bytes += step.bytes;
-    if (step.summary.non_finite > 0) together.non_finite.push_back(rank);
+  }
+  for (const IndexedStep& step : journal->thinned_steps()) {
+    note_step(rank, step);
+    together_[step.step].is_thinned = true;
   }
   if (reading_.meter) reading_.meter(bytes);
   if (!journal->index_fault().empty()) {
@@ -145,6 +158,12 @@ void StepReader::note_journal(int rank) {
   }
   if (!journal->has_torn_tail()) return;
   notes_.push_back(fmt::format("rank {}: the last row of its journal was torn and left out", rank));
+}
+
+void StepReader::note_step(int rank, const IndexedStep& step) {
+  Together& together = together_[step.step];
+  together.add(rank, step.summary);
+  if (step.summary.non_finite > 0) together.non_finite.push_back(rank);
 }
 
 void StepReader::Together::add(int rank, const StepSummary& summary) {
@@ -223,7 +242,7 @@ bool StepReader::read(int rank, const JournalStep& step, StepView::Rank& view) c
   view.observations = journals_[place]->read(step);
   // Needed only to estimate differences.
   const bool needs_sketches = reading_.has_all_sketches || !agreed_set(step.step);
-  if (sketches_[place] && needs_sketches) view.sketches = sketches_[place]->at(step.step);
+  if (needs_sketches) view.sketches = sketches_[place].at(step.step, step.first_seq);
   if (!snapshots_[place].contains(step.step)) return true;
   const fs::path file = snapshot_file(folder_of(rank), rank, step.step);
   Snapshot values = read_snapshot(file);
@@ -322,11 +341,16 @@ void StepReader::read_collectives_of(int rank) {
 }
 
 void StepReader::open_sketches_of(int rank) {
-  auto& sketches = sketches_.emplace_back();
+  const auto& journal = journals_[static_cast<std::size_t>(rank)];
   const fs::path file = sketch_file(folder_of(rank), rank);
-  if (!has_sketches(file)) return;
-  sketches.emplace(file);
-  if (!is_written_by(rank, sketches->identity(), file)) is_signed_ = false;
+  const auto& sketches = sketches_.emplace_back(file, journal ? journal->segments() : 1);
+  if (sketches.empty()) return;
+  if (!is_written_by(rank, sketches.identity(), file)) is_signed_ = false;
+}
+
+bool StepReader::misses_rows(int rank) const {
+  const auto& journal = journals_.at(static_cast<std::size_t>(rank));
+  return journal && journal->misses_rows();
 }
 
 std::int64_t StepReader::rows(int rank) const {

@@ -44,8 +44,12 @@ class StepReader {
 
   int processes() const { return static_cast<int>(journals_.size()); }
 
-  /// All steps with an observation on any rank, ascending.
+  /// All steps with an observation on any rank, ascending. Steps without rows are not among them.
   const std::vector<std::int64_t>& steps() const { return steps_; }
+
+  /// Steps whose rows were removed on some rank, since all ranks agreed; ascending. Only
+  /// `agreed_set` and `first_non_finite_step` know them.
+  const std::vector<std::int64_t>& thinned_steps() const { return thinned_steps_; }
 
   /// The observations of all ranks in a step; null if it is not one of `steps()`. Compares
   /// snapshots with the digests in the journals. Throws Error (usage) for a malformed file, for one
@@ -92,8 +96,11 @@ class StepReader {
   /// The collectives of `rank` in call order; null if it has no log. Valid as long as this.
   const std::vector<Collective>* collectives(int rank) const;
 
-  /// Complete rows in the journal of `rank`.
+  /// Complete rows in the journal of `rank`, removed ones included.
   std::int64_t rows(int rank) const;
+
+  /// Whether rows of `rank` were removed that nothing counts.
+  bool misses_rows(int rank) const;
 
   /// The last step with an observation of `rank`; 0: none.
   std::int64_t last_step(int rank) const;
@@ -122,6 +129,7 @@ class StepReader {
   struct Together {
     ListDigest set;
     bool agrees = true;
+    bool is_thinned = false;
     std::uint64_t bytes = 0;
     std::vector<int> non_finite;                   ///< ranks
     std::map<Digest, StepSummary::Phases> groups;  ///< of the first rank of each
@@ -131,6 +139,8 @@ class StepReader {
 
   bool open_journal(int rank);
   void note_journal(int rank);
+  void note_step(int rank, const IndexedStep& step);
+  void sort_steps();
   void read_collectives_of(int rank);
   void open_sketches_of(int rank);
   void find_snapshots();
@@ -148,11 +158,12 @@ class StepReader {
   std::string digest_;
   std::vector<std::optional<JournalReader>> journals_;  ///< empty if missing
   std::vector<std::int64_t> steps_;
+  std::vector<std::int64_t> thinned_steps_;
   std::map<std::int64_t, Together> together_;  ///< by step
   std::vector<std::string> index_faults_;
   std::map<ObservedTensor, std::vector<int>> tensors_;
   std::vector<std::optional<std::vector<Collective>>> collectives_;
-  std::vector<std::optional<SketchReader>> sketches_;  ///< by rank; empty if missing
+  std::vector<SketchReader> sketches_;  ///< by rank
   Snapshots snapshots_;
   std::set<std::int64_t> snapshot_steps_;  ///< of any rank
   std::vector<std::string> notes_;

@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "harness/record/journal_writer.h"
 #include "harness/record/process_identity.h"
 #include "reports/base/error.h"
 #include "tests/judge/literal_evidence.h"

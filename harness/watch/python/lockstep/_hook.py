@@ -21,7 +21,6 @@ from lockstep._stalls import Progress
 from lockstep._start import say
 from lockstep._traffic import Traffic, counts_of_groups, sizes_of_named_groups
 
-_BYTES_OF_ROW = 832  # about: of a row in the journal, and of its sketch
 _MOST_SKIPS = 10000  # that are listed
 _MOST_THREADS = 8
 _THINNED = 100  # of so many steps one is observed once the history is used up
@@ -324,9 +323,8 @@ class Watcher:
     def _is_due(self, step):
         """Whether a step is observed. Once decided it stays so: its backward passes come before it."""
         if self._decided[0] != step:
-            # By rows, not by bytes: ranks with the same tensors then leave out the same steps.
-            written = self._watch.rows * _BYTES_OF_ROW
-            if not self._thinned_after and 0 < self._settings.history_bytes < written:
+            thinned = self._watch.thinned_segments(step) * self._settings.segment_rows()
+            if not self._thinned_after and 0 < self._settings.history_rows() < self._watch.rows - thinned:
                 self._thinned_after = step - 1
                 self._note({})
             self._decided = (step, self._is_asked(step))

@@ -6,7 +6,7 @@ import os
 
 from lockstep._installed import path_of
 
-_INTERFACE = 3
+_INTERFACE = 4
 
 
 class Failure(Exception):
@@ -16,7 +16,8 @@ class Failure(Exception):
 class _Options(ctypes.Structure):
     _fields_ = [("folder", ctypes.c_char_p), ("job", ctypes.c_char_p), ("rank", ctypes.c_int32),
                 ("keeps_before", ctypes.c_int32), ("keep_bytes", ctypes.c_uint64),
-                ("world_size", ctypes.c_int32), ("is_created", ctypes.c_int32)]
+                ("world_size", ctypes.c_int32), ("is_created", ctypes.c_int32),
+                ("segment_rows", ctypes.c_int64)]
 
 
 class _Job(ctypes.Structure):
@@ -77,6 +78,8 @@ def _load():
     library.lockstep_watch_use_threads.argtypes = [ctypes.c_void_p, ctypes.c_int32]
     library.lockstep_watch_keeps.argtypes = [ctypes.c_void_p]
     library.lockstep_watch_observes.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+    library.lockstep_watch_thinned_segments.restype = ctypes.c_int64
+    library.lockstep_watch_thinned_segments.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     library.lockstep_watch_end_step.argtypes = [ctypes.c_void_p]
     library.lockstep_watch_end.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
     return library
@@ -103,7 +106,8 @@ class Watch:
         self.rows = 0  # recorded
         self._library = _load()
         options = _Options(os.fsencode(settings.folder), settings.job.encode(), rank,
-                           settings.keeps_before, settings.keep_bytes, world_size, settings.is_created)
+                           settings.keeps_before, settings.keep_bytes, world_size, settings.is_created,
+                           settings.segment_rows())
         self._watch = self._library.lockstep_watch_open(ctypes.byref(options))
         if not self._watch:
             self._fail()
@@ -143,6 +147,10 @@ class Watch:
     def keeps(self):
         """Whether ranks are known to differ."""
         return self._library.lockstep_watch_keeps(self._watch) == 1
+
+    def thinned_segments(self, step):
+        """How many files of rows the parent had thinned when a step began; equal on all ranks."""
+        return self._library.lockstep_watch_thinned_segments(self._watch, step)
 
     def observes(self, step):
         """Whether the user of the running job wants it observed."""

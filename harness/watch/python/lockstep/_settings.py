@@ -3,6 +3,9 @@ its arguments."""
 
 import os
 
+_BYTES_OF_ROW = 832  # about: of a row in the journal, and of its sketch
+_SEGMENTS = 8  # files of rows in a history
+
 
 class Settings:
     """`folder`: of the job's files; `job`: its id."""
@@ -22,6 +25,18 @@ class Settings:
         self.keep_bytes, self.history_bytes = 0, 0  # history 0: no limit
         self.threads = "1"  # that measure large values; "auto": on cores that the job leaves idle
         self.pid = os.getpid()
+
+    def history_rows(self):
+        """After these a rank observes now and then. By rows, not by bytes: ranks with the same tensors then
+        leave out the same steps. 0: never."""
+        return 0 if self.history_bytes == 0 else max(self.history_bytes // _BYTES_OF_ROW, 1)
+
+    def segment_rows(self):
+        """Rows in a file, which `lockstep watch` thins once all ranks were seen to agree in it. 0: nobody
+        does."""
+        if self.is_created or self.history_bytes == 0:
+            return 0
+        return max(self.history_rows() // _SEGMENTS, 1)
 
 
 def from_environment():

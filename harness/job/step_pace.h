@@ -1,0 +1,34 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+namespace lockstep {
+
+/// How fast the ranks of a running job go on.
+class StepPace {
+ public:
+  /// Steps after which a word to the ranks surely has reached all of them before they begin the
+  /// step it is about. A rank that is told too late would observe other steps than the others.
+  /// `step`: the last one that a rank began.
+  std::int64_t steps_ahead(std::int64_t step) {
+    constexpr std::chrono::seconds kSecond(1);
+    const auto now = Clock::now();
+    if (now - since_ >= kSecond) {
+      per_second_ = step - last_step_;
+      last_step_ = step;
+      since_ = now;
+    }
+    return 2 + std::max(per_second_, step - last_step_) / 2;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::int64_t last_step_ = 0;   ///< a second ago
+  std::int64_t per_second_ = 0;  ///< steps
+  Clock::time_point since_ = Clock::now();
+};
+
+}  // namespace lockstep
