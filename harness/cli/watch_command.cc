@@ -80,8 +80,10 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
   app.add_flag("--keep-before", words.keeps_before,
                "copy the values of each step in memory, so that those of the first difference are "
                "stored");
-  app.add_option("--history", words.history,
-                 "MiB of rows that each rank writes; then it observes one of 100 steps")
+  app.add_option(
+         "--history", words.history,
+         "MiB of rows that each rank keeps: of older steps in which all ranks agree, one of 100 "
+         "keeps its rows")
       ->type_name("MIB")
       ->capture_default_str();
   app.add_flag("--fail-fast", words.fails_fast, "end the job when its ranks differ");

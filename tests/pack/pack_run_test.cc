@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "harness/pack/opened_run.h"
 #include "harness/record/environment.h"
 #include "harness/record/folder_lock.h"
+#include "harness/record/journal.h"
+#include "harness/record/journal_segments.h"
 #include "reports/base/error.h"
 #include "reports/record/json.h"
 #include "reports/record/result.h"
@@ -106,6 +109,40 @@ TEST(Pack, HoldsWhatAReportNeedsAndNotTheOutputs) {
     EXPECT_THAT(files, Contains(name));
   }
   EXPECT_THAT(files, Not(Contains("job/rank-0.log")));
+}
+
+/// Without the rows of step 2, in which the ranks agreed, and with a second segment, just begun.
+void thin_second_step(const fs::path& files) {
+  for (int rank = 0; rank < 2; ++rank) {
+    const fs::path journal = journal_file(files, rank);
+    const std::string lines = text_of(journal).substr(0, read_journal_header(journal).bytes);
+    std::ofstream(segment_file(journal, 2)) << lines;
+    thin_journal(journal, [](std::int64_t step) { return step != 2; });
+    fs::remove(snapshot_file(files, rank, 2));
+  }
+}
+
+TEST(Pack, OfAThinnedJobIsJudgedLikeIt) {
+  const StoredJob job(thin_second_step);
+  ASSERT_EQ(job.job().steps, (ObservedSteps{4, 1, 4, 1}));
+  const Packed pack(job);
+  EXPECT_THAT(pack.files(), Contains("job/rank-1.segment-2.csv"));
+  const JobRecord judged = pack.judged(IndexUse::checked).jobs[0];
+  EXPECT_THAT(judged.faults, IsEmpty());
+  EXPECT_EQ(judged.results, job.job().results);
+  EXPECT_EQ(judged.steps, job.job().steps);
+}
+
+/// The index of removed rows cannot be written with other names.
+TEST(RedactedPack, OfAThinnedJobHasTheStepsThatHaveRows) {
+  const StoredJob job(thin_second_step);
+  const Packed pack(job, PackContents::files, {"secret"});
+  EXPECT_THAT(pack.files(), Contains("job/rank-1.segment-2.csv"));
+  EXPECT_THAT(pack.files(), Not(Contains("job/rank-1.index")));
+  const JobRecord judged = pack.judged(IndexUse::believed).jobs[0];
+  EXPECT_THAT(judged.faults, IsEmpty());
+  EXPECT_EQ(judged.steps, (ObservedSteps{3, 1, 4, 0}));
+  EXPECT_EQ(verdict_of(judged), Verdict::violated);
 }
 
 TEST(Pack, SaysNothingOfTheMachineNorOfCommandLines) {
