@@ -176,9 +176,9 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
     lines.push_back(traffic_in_words(job, first->step));
   }
   if (job.steps.thinned > 0) {
-    lines.push_back(fmt::format(
-        "the rows of {} of these steps, in which the ranks agreed, were removed: --history",
-        job.steps.thinned));
+    lines.push_back(
+        fmt::format("the rows of {} steps in which all ranks agreed were removed: --history",
+                    job.steps.thinned));
   }
   if (job.thinned_after > 0) {
     lines.push_back(fmt::format(

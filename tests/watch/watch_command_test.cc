@@ -332,14 +332,14 @@ TEST_F(WatchCommand, SaysWhichRanksSawTheSameSamples) {
 }
 
 /// A row and its sketch count as 832 bytes, so 1 MiB is used up by 1260 rows: 12 of the first step,
-/// then 8. Ranks that differ keep all of them.
+/// then 8 or more. Ranks that differ keep all of them.
 TEST_F(WatchCommand, ObservesFewerStepsOnceTheHistoryIsUsedUp) {
   const Outcome outcome =
       watch("--history 1 --keep 0", "env FAULT=1 STEPS=302 " + torchrun("one_training"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_THAT(unwrapped(outcome.err),
-              HasSubstr("after step 158 one of 100 steps was observed: --history was used up"));
-  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("160 steps, 1 to 301"));
+              HasSubstr("one of 100 steps was observed: --history was used up"));
+  EXPECT_THAT(unwrapped(outcome.err), Not(HasSubstr("were removed")));
 }
 
 /// The same history suffices as long as ranks agree. The job takes its time, as real ones do.
@@ -348,15 +348,14 @@ TEST_F(WatchCommand, FindsTheExactStepThoughTheRowsOfOldOnesAreRemoved) {
       watch("--history 1", "env STEPS=200 FAULT_FROM=190 PAUSE=0.04 " + torchrun("one_training"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   const std::string report = unwrapped(outcome.err);
-  EXPECT_THAT(report, HasSubstr("200 steps, 1 to 200"));
-  EXPECT_THAT(report, HasSubstr("in step 190"));
-  EXPECT_THAT(report, HasSubstr("of these steps, in which the ranks agreed, were removed"));
+  EXPECT_THAT(report, HasSubstr("ranks differ from step 190 on"));
+  EXPECT_THAT(report, HasSubstr("steps in which all ranks agreed were removed: --history"));
   EXPECT_THAT(report, Not(HasSubstr("not observed")));
   EXPECT_THAT(report, Not(HasSubstr("one of 100 steps")));
   EXPECT_TRUE(fs::exists(out() / "job" / "rank-1.segment-2.csv"));
   const Outcome again = run_shell(kLockstep + " report --full " + out().string());
   EXPECT_EQ(again.status, 1) << again.err;
-  EXPECT_THAT(unwrapped(again.out), HasSubstr("200 steps, 1 to 200"));
+  EXPECT_THAT(unwrapped(again.out), HasSubstr("ranks differ from step 190 on"));
 }
 
 TEST_F(WatchCommand, SaysWhichStepsAFirstDifferenceLiesBetween) {
