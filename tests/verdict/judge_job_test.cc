@@ -129,6 +129,7 @@ bool is_one_of_a_hundred(std::int64_t step) { return step % 100 == 1; }
 TEST(JudgedJob, IsInLockstepByTheIndexWhereRowsWereRemoved) {
   Job job(2);
   observe_until(300, 301, job);
+  for (RankExit& end : job.record().exits) end.rows = 600;
   job.write();
   const JobRecord whole = job.judged();
   for (const std::set<int>& ranks : {std::set{0, 1}, std::set{1}}) {
@@ -144,6 +145,17 @@ TEST(JudgedJob, IsInLockstepByTheIndexWhereRowsWereRemoved) {
     EXPECT_EQ(by_rows.steps.thinned, 0);
     EXPECT_TRUE(by_rows.faults.empty()) << by_rows.faults[0];
   }
+}
+
+/// The last steps of ranks that finished were observed, though no row is left of them.
+TEST(JudgedJob, LacksNoStepAtItsEndWhoseRowsWereRemoved) {
+  Job job(2);
+  observe_until(300, 301, job);
+  for (RankExit& end : job.record().exits) end.step = 300;
+  job.write();
+  job.thin({0, 1}, [](std::int64_t step) { return step <= 8; });
+  EXPECT_EQ(verdict_of(job.judged()), Verdict::holds);
+  EXPECT_EQ(verdict_of(job.judged(IndexUse::ignored)), Verdict::undecided);
 }
 
 /// The step before the first difference has no rows, but an entry in the index.
