@@ -1,4 +1,3 @@
-#include "harness/record/journal_writer.h"
 #include "harness/record/step_index.h"
 
 #include <gmock/gmock.h>
@@ -10,6 +9,7 @@
 #include <span>
 
 #include "harness/record/journal.h"
+#include "harness/record/journal_writer.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
