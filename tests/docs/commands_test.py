@@ -248,9 +248,9 @@ def sorted_out(commands, sessions, runs_slow):
 
 @functools.cache
 def options_of(program, command):
-    """The options of a command of the program, "" for its own; None if it has no such command."""
-    done = subprocess.run([program, *command.split(), "--help"], text=True, capture_output=True)
-    return done.returncode == 0 and set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", done.stdout, re.MULTILINE)) or None
+    """The options of a command of the program, "" for its own; none at all if it has no such command."""
+    done = subprocess.run([program, *command.split(), "--help"], text=True, stdout=subprocess.PIPE)
+    return set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", done.stdout, re.MULTILINE))
 
 
 def fault_of_sentence(program, text):
