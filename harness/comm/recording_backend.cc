@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "harness/comm/future_of.h"
+#include "harness/comm/single_collectives.h"
 #include "harness/comm/tensor_names.h"
 
 namespace lockstep {
@@ -296,6 +297,12 @@ RecordingBackend::Work RecordingBackend::gather(TensorLists& outputs, Tensors& i
                                                 const c10d::GatherOptions& options) {
   return record(with_root(collective_of(OpType::GATHER, inputs), options.rootRank),
                 [&] { return inner_->gather(outputs, inputs, options); });
+}
+
+RecordingBackend::Work RecordingBackend::gather_single(at::Tensor& output, at::Tensor& input,
+                                                       const c10d::GatherOptions& options) {
+  return record(with_root(collective_of(OpType::GATHER, input), options.rootRank),
+                [&] { return lockstep::gather_single(*inner_, output, input, options); });
 }
 
 RecordingBackend::Work RecordingBackend::scatter(Tensors& outputs, TensorLists& inputs,

@@ -38,6 +38,8 @@ class RecordingBackend : public c10d::Backend {
   Work allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                        const c10d::AllgatherOptions& options) override;
   Work gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
+  /// Overrides that of releases of torch that have it (harness/comm/single_collectives.h).
+  Work gather_single(at::Tensor& output, at::Tensor& input, const c10d::GatherOptions& options);
   Work scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& options) override;
   Work reduce_scatter(Tensors& outputs, TensorLists& inputs,
                       const c10d::ReduceScatterOptions& options) override;

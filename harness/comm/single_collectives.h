@@ -28,4 +28,20 @@ c10::intrusive_ptr<c10d::Work> reduce_scatter_single(Group& group, at::Tensor& o
   }
 }
 
+template <class Group>
+concept HasGatherSingle = requires(Group& group, at::Tensor& tensor, c10d::GatherOptions options) {
+  group.gather_single(tensor, tensor, options);
+};
+
+/// Releases of torch without it raise an error, as backends without it do in others.
+template <class Group>
+c10::intrusive_ptr<c10d::Work> gather_single(Group& group, at::Tensor& output, at::Tensor& input,
+                                             const c10d::GatherOptions& options) {
+  if constexpr (HasGatherSingle<Group>) {
+    return group.gather_single(output, input, options);
+  } else {
+    TORCH_CHECK(false, "this release of torch has no gather_single");
+  }
+}
+
 }  // namespace lockstep

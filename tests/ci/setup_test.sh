@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A torch that is missing or too old: ci/bootstrap and CMake print the remedy and install nothing.
+# A torch that is missing or too old: ci/bootstrap and CMake print the remedy and install nothing. The parts of
+# CUDA that ci/bootstrap installs are those of torch's own release.
 #
 #   setup_test.sh CMAKE
 set -euo pipefail
@@ -43,4 +44,16 @@ if ! "$python" -c 'import torch' 2>/dev/null; then
   expect "has no torch" "$root/ci/bootstrap"
   expect "has no torch" configure "$python"
 fi
+
+requires() {  # WANTED, the requirement of a torch
+  mkdir -p "$folder/cuda/torch-9.dist-info"
+  printf 'Metadata-Version: 2.1\nName: torch\nVersion: 9\nRequires-Dist: %s\n' "$2" \
+    >"$folder/cuda/torch-9.dist-info/METADATA"
+  local output
+  output=$(PYTHONPATH=$folder/cuda "$python" "$root/ci/cuda-of-torch" cccl,crt 2>&1) || true
+  [[ $output == "$1" ]] || { printf 'wanted: %s\ngot: %s\n' "$1" "$output" >&2; status=1; }
+}
+requires 'cuda-toolkit[cccl,crt]==13.0.2' \
+  'cuda-toolkit[cublas,cudart]==13.0.2; platform_system == "Linux"'
+requires '' 'nvidia-cuda-runtime-cu12==12.4.127; platform_system == "Linux"'
 exit $status

@@ -1,12 +1,14 @@
 #include "harness/comm/recording_backend.h"
 
 #include <ATen/core/ivalue.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <utility>
 
+#include "harness/comm/single_collectives.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -43,7 +45,15 @@ class FakeBackend : public c10d::Backend {
                                            const c10d::AllgatherOptions& /*options*/) override {
     return c10::make_intrusive<QueuedWork>(ended);
   }
+  /// Overrides that of releases of torch that have it.
+  c10::intrusive_ptr<c10d::Work> gather_single(at::Tensor& output, at::Tensor& input,
+                                               const c10d::GatherOptions& /*options*/) {
+    output = at::ones({8});
+    gathered = input;
+    return c10::make_intrusive<QueuedWork>(ended);
+  }
 
+  at::Tensor gathered;
   Future ended = pending_future(c10::IntType::get());
 
  private:
@@ -98,6 +108,24 @@ TEST_F(Recorded, GatheringUnevenPartsIsOfTheSizeOfAll) {
   EXPECT_EQ(last().elements, 4U);
   recorded(c10::make_intrusive<FakeBackend>("nccl"))->allgather(all, part, {});
   EXPECT_EQ(last().elements, 10U);
+}
+
+TEST_F(Recorded, GatheringOneTensorPerRankIsRecordedAndPassedOn) {
+  if (!HasGatherSingle<c10d::Backend>) GTEST_SKIP() << "this release of torch has no gather_single";
+  const auto inner = c10::make_intrusive<FakeBackend>("nccl");
+  const auto recording = recorded(inner);
+  c10d::Backend& backend = *recording;
+  at::Tensor input = at::ones({4});
+  at::Tensor output = at::empty({0});
+  c10d::GatherOptions options;
+  options.rootRank = 1;
+  gather_single(backend, output, input, options);
+  EXPECT_TRUE(inner->gathered.is_same(input));
+  EXPECT_EQ(output.numel(), 8);
+  EXPECT_EQ(last().operation, "gather");
+  EXPECT_EQ(last().root, 1);
+  EXPECT_EQ(last().elements, 4U);
+  EXPECT_EQ(last().state, CollectiveState::entered);
 }
 
 }  // namespace

@@ -5,22 +5,25 @@
 
 Commands run block by block, each block in a folder of its own with a real train.py and the runs and
 checkpoints that documents name. PYTHON has torch. A command that is not listed below is run and exits
-with 0. --slow also runs those that are listed as slow. Sessions with output are run by ci/check-docs."""
+with 0. --slow also runs those that are listed as slow. Sessions with output are run by ci/check-docs. Commands
+inside sentences are not run: their options are those that the program, or the script of ci/, has."""
 
 import argparse
 import collections
 import dataclasses
 import importlib.machinery
 import importlib.util
+import functools
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 
-from documented_commands import cmake_files_of, commands_of, without_comment
+from documented_commands import cmake_files_of, commands_in_sentences, commands_of, without_comment
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LONGEST = 600  # seconds that a block may take
@@ -127,6 +130,10 @@ LISTED = {
     ("docs/torch-releases.md", "ci/torch-matrix"): MATRIX,
     ("docs/torch-releases.md", "ci/torch-matrix 2.6.0 2.12.0"): MATRIX,
 }
+
+
+# Of files: no commands.
+FIRST_LINES = ("lockstep step index 1", "lockstep sketches 1")
 
 
 def load_check_docs():
@@ -239,6 +246,36 @@ def sorted_out(commands, sessions, runs_slow):
     return blocks, counts, faults
 
 
+@functools.cache
+def options_of(program, command):
+    """The options of a command of the program, "" for its own; none at all if it has no such command."""
+    done = subprocess.run([program, *command.split(), "--help"], text=True, stdout=subprocess.PIPE)
+    return set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", done.stdout, re.MULTILINE))
+
+
+def fault_of_sentence(program, text):
+    """Why a sentence may not name this command; "" if it may."""
+    words = text.removeprefix("lockstep ").split(" -- ")[0].split()
+    named = {option for word in words for option in re.findall(r"^\[?(--[a-z][\w-]*)", word)}
+    if words[0].startswith("ci/"):
+        path = ROOT / words[0]
+        known = path.exists() and {option for option in named if option in path.read_text()} | {""}
+    elif text in FIRST_LINES:
+        return ""
+    else:
+        known = options_of(program, "" if words[0].startswith("-") else words[0])
+    if not known:
+        return "there is no %s" % words[0]
+    return "" if named <= known else "%s has no %s" % (words[0], ", ".join(sorted(named - known)))
+
+
+def faults_of_sentences(program, commands):
+    for command in commands:
+        fault = fault_of_sentence(program, command.text)
+        if fault:
+            yield "%s:%d: `%s`: %s" % (command.page, command.line, command.text, fault)
+
+
 def check_block(workplace, number, block):
     ends = workplace.run_block(number, [(command.text, listed.before) for command, listed in block])
     for (command, listed), (status, output, seconds) in zip(block, ends):
@@ -257,11 +294,13 @@ def main():
     parser.add_argument("python", type=pathlib.Path)
     options = parser.parse_args()
     check_docs = load_check_docs()
-    pages = {page: (ROOT / page).read_text() for page in check_docs.DOCUMENTS}
+    pages = {page: (ROOT / page).read_text() for page in [*check_docs.DOCUMENTS, "CHANGELOG.md"]}
     commands = [command for page, text in pages.items() for command in commands_of(page, text)]
     sessions = {(page, text.count("\n", 0, session.start("command")) + 1)
                 for page, text in pages.items() for session in check_docs.SESSION.finditer(text)}
     blocks, counts, faults = sorted_out(commands, sessions, options.slow)
+    named = [command for page, text in pages.items() for command in commands_in_sentences(page, text)]
+    faults += faults_of_sentences(options.program, named)
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         workplace = Workplace(pathlib.Path(folder), options.program.absolute(), options.python.absolute())
@@ -271,6 +310,7 @@ def main():
                 print("FAILED", flush=True)
                 faults.append(fault)
     print("%d commands: %s" % (len(commands), ", ".join("%d %s" % (n, what) for what, n in sorted(counts.items()))))
+    print("%d commands inside sentences" % len(named))
     for fault in faults:
         print("FAILED: " + fault, file=sys.stderr)
     return 1 if faults else 0

@@ -1,4 +1,4 @@
-"""The commands that documents show in code blocks, indented or fenced."""
+"""The commands that documents show in code blocks, indented or fenced, and those that sentences name."""
 
 import collections
 import re
@@ -13,6 +13,7 @@ PROGRAMS = ("apt-get", "cat", "cd", "cmake", "cp", "cpack", "ctest", "docker", "
             "torchrun", "xargs")
 COMMAND = re.compile(r"(?:[A-Z_]+=\S+ +)*(?:(?:%s)(?= |$)|[A-Z_]+=\S+ \\$|(?:\./)?(?:ci|build|examples|peers|tests)/\S)"
                      % "|".join(PROGRAMS))
+COMMANDS = ("list", "show", "run", "watch", "report", "diff", "compare", "explain", "runs", "pack", "doctor")
 # Of a terminal session, and of a step in a workflow.
 PROMPT = re.compile(r"\$ |(?:- )?run: (?!\|)")
 
@@ -60,6 +61,16 @@ def commands_of(page, text):
                 found.append(Command(page, begin, block, "\n".join(parts)))
                 parts = []
     return found
+
+
+def commands_in_sentences(page, text):
+    """What stands between backticks and begins with `lockstep`, one of its commands or a script of ci/."""
+    in_blocks = {number for _, lines in code_blocks(text) for number, _ in lines}
+    sentences = "\n".join("" if number in in_blocks or line.strip().startswith("```") else line
+                          for number, line in enumerate(text.splitlines(), 1))
+    return [Command(page, sentences.count("\n", 0, found.start()) + 1, None, " ".join(found[1].split()))
+            for found in re.finditer(r"`([^`]+)`", sentences)
+            if re.match(r"lockstep\s|ci/[\w-]+(\s|$)|(%s)\s(.*\s)?--" % "|".join(COMMANDS), found[1], re.DOTALL)]
 
 
 def without_comment(text):

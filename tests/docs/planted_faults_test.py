@@ -9,7 +9,7 @@ import unittest
 
 import commands_test
 from commands_test import Listed
-from documented_commands import cmake_files_of, commands_of, without_comment
+from documented_commands import cmake_files_of, commands_in_sentences, commands_of, without_comment
 
 PAGE = """Text about `lockstep run` and
     lockstep in a paragraph.
@@ -82,6 +82,35 @@ class ListOfCommands(unittest.TestCase):
 
     def test_an_entry_without_its_command_is_a_fault(self):
         self.assertIn("page no longer has the command", self.sorted_out({("page", "lockstep gone"): Listed()})[2][0])
+
+
+PROGRAM = """#!/bin/sh
+[ "$1" = --help ] && printf '  --version               the version\\n' && exit
+[ "$1 $2" = "run --help" ] && printf '  -o,--out DIR            where, beside --other\\n'
+"""
+
+
+class Sentences(unittest.TestCase):
+    def faults(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "lockstep")
+            program.write_text(PROGRAM)
+            program.chmod(0o755)
+            return list(commands_test.faults_of_sentences(program, commands_in_sentences("page", text)))
+
+    def test_may_name_what_there_is(self):
+        self.assertEqual(self.faults("Text `lockstep\nrun --out DIR -- a --b`, `run A`, `lockstep --version`,\n"
+                                     "`ci/lint --fix`, `torchrun --x`, `lockstep step index 1`.\n\n    lockstep `go`\n"), [])
+
+    def test_a_wrong_option_is_a_fault(self):
+        self.assertEqual(self.faults("\n`lockstep run [--other]`"),
+                         ["page:2: `lockstep run [--other]`: run has no --other"])
+        self.assertEqual(self.faults("`run --out A --in B`"), ["page:1: `run --out A --in B`: run has no --in"])
+        self.assertEqual(self.faults("`ci/lint --none`"), ["page:1: `ci/lint --none`: ci/lint has no --none"])
+
+    def test_a_command_that_does_not_exist_is_a_fault(self):
+        self.assertEqual(self.faults("`lockstep go`"), ["page:1: `lockstep go`: there is no go"])
+        self.assertEqual(self.faults("`ci/none a`"), ["page:1: `ci/none a`: there is no ci/none"])
 
 
 class Block(unittest.TestCase):
