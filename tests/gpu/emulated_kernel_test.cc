@@ -12,6 +12,7 @@
 #include <random>
 #include <vector>
 
+#include "harness/gpu/block_plan.h"
 #include "harness/gpu/component.h"
 #include "harness/gpu/launch_plan.h"
 #include "harness/record/measure.h"
@@ -219,6 +220,24 @@ TEST_F(EmulatedKernel, GivesTheSameWhereverTheBytesLie) {
       EXPECT_EQ(std::memcmp(&found, &first, sizeof found), 0) << name(dtype) << ", " << shift;
     }
     expect_defined(part, bytes, first);
+  }
+}
+
+/// A GPU ends the job at a load that is not aligned.
+TEST_F(EmulatedKernel, LoadsPairsOnlyWhereTheyAreAligned) {
+  for (const DType dtype : kAll) {
+    const auto size = static_cast<std::uint32_t>(item_size(component_type(dtype)));
+    int plain = 0;
+    for (std::uint64_t data = 4096; data < 4096 + 33; ++data) {
+      for (const std::int64_t begin : {0, 1, 2, 3, 64, 65}) {
+        const auto task = task_of(part_of(dtype, {1000}, {begin}, {900}), data, true);
+        const BlockPlan plan = plan_of(*task, size, 3);
+        if (!plan.is_plain) continue;
+        ++plain;
+        EXPECT_EQ(plan.data % (2 * size), 0U) << name(dtype) << " at " << data << ", " << begin;
+      }
+    }
+    EXPECT_GT(plain, 0);
   }
 }
 
