@@ -29,13 +29,20 @@ struct TeamMemory {
   std::uint32_t is_last;
 };
 
-template <class Pair>
-LOCKSTEP_BOTH Pair load_pair(std::uint64_t address) {
-  const auto* const pair = reinterpret_cast<const Pair*>(address);
+template <class Bits>
+LOCKSTEP_BOTH Pair<Bits> load_pair(std::uint64_t address) {
 #ifdef __CUDA_ARCH__
-  __builtin_assume(__isGlobal(pair));
+  const auto load = [&](auto of) {  // no kernel writes what it measures
+    const auto both = __ldg(reinterpret_cast<const decltype(of)*>(address));
+    return Pair<Bits>{both.x, both.y};
+  };
+  if constexpr (sizeof(Bits) == 1) return load(uchar2());
+  if constexpr (sizeof(Bits) == 2) return load(ushort2());
+  if constexpr (sizeof(Bits) == 4) return load(uint2());
+  if constexpr (sizeof(Bits) == 8) return load(ulonglong2());
+#else
+  return *reinterpret_cast<const Pair<Bits>*>(address);
 #endif
-  return *pair;
 }
 
 /// The component `at` of a block, 0 if it does not belong to the part.
@@ -73,7 +80,7 @@ LOCKSTEP_BOTH void add_blocks(const BlockPlan* plans, std::uint32_t thread_of_wa
       for (std::uint32_t k = 0; k < kBlocksAtOnce; ++k) {
         const BlockPlan& plan = plans[b + k];
         const std::uint32_t at = place_in(plan, thread_of_warp);
-        pairs[k] = load_pair<Pair<Bits>>(plan.data + at * sizeof(Bits));
+        pairs[k] = load_pair<Bits>(plan.data + at * sizeof(Bits));
       }
       for (std::uint32_t k = 0; k < kBlocksAtOnce; ++k) {
         const BlockPlan& plan = plans[b + k];
