@@ -25,8 +25,7 @@ void assign_teams(TensorTask& task) {
 
 }  // namespace
 
-std::optional<TensorTask> task_of(const ObservedTensor& part, std::uint64_t data,
-                                  bool is_sketched) {
+std::optional<TensorTask> task_of(const ObservedTensor& part, std::uint64_t data) {
   const auto runs = regular_runs_of(part);
   if (!runs) return std::nullopt;
   const DType dtype = *parse<DType>(part.dtype);
@@ -40,7 +39,6 @@ std::optional<TensorTask> task_of(const ObservedTensor& part, std::uint64_t data
   task.stride = components_of(runs->stride);
   task.runs = static_cast<std::uint64_t>(runs->count);
   task.component = component_type(dtype);
-  task.is_sketched = is_sketched ? 1 : 0;
   // A run that begins at the end of a block touches one more than its length says.
   const bool may_begin_anywhere = task.runs > 1 && task.stride % kBlock != 0;
   const std::uint64_t latest = may_begin_anywhere ? kBlock - 1 : task.begin % kBlock;

@@ -14,7 +14,7 @@ namespace lockstep::gpu {
 
 /// A part whose elements lie at `data` of a GPU's memory, row-major without gaps. Empty if the
 /// kernel does not measure it: its runs do not lie at equal distances. Requires: a known dtype.
-std::optional<TensorTask> task_of(const ObservedTensor& part, std::uint64_t data, bool is_sketched);
+std::optional<TensorTask> task_of(const ObservedTensor& part, std::uint64_t data);
 
 /// Teams of one launch, at most: they bound the memory for partial sums.
 inline constexpr std::uint32_t kMostTeams = 8192;

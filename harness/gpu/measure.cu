@@ -41,7 +41,7 @@ class DeviceThreads {
 }  // namespace lockstep::gpu
 
 /// One thread block is one team.
-extern "C" __global__ void __launch_bounds__(lockstep::gpu::kThreads, 3)
+extern "C" __global__ void __launch_bounds__(lockstep::gpu::kThreads, 4)
     lockstep_measure(lockstep::gpu::Launch launch) {
   __shared__ lockstep::gpu::TeamMemory memory;
   lockstep::gpu::DeviceThreads threads;

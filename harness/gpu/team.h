@@ -61,54 +61,64 @@ LOCKSTEP_BOTH Bits load_present(const BlockPlan& plan, std::uint32_t at, bool is
 
 /// The first component of the pair that goes to the lanes of a thread.
 LOCKSTEP_BOTH inline std::uint32_t place_in(const BlockPlan& plan, std::uint32_t thread_of_warp) {
-  return 2 * (thread_of_warp ^ plan.lane / 2);
+  return 2 * (thread_of_warp ^ plan.lane / 2U);
+}
+
+/// Whether pairs of all these blocks may be loaded at once, and their words have the same keys.
+template <std::uint32_t count>
+LOCKSTEP_BOTH bool are_alike(const BlockPlan* plans) {
+  bool are_plain = true;
+  for (std::uint32_t k = 0; k < count; ++k) are_plain &= plans[k].is_plain;
+  return are_plain && plans[0].low_key == plans[count - 1].low_key;
+}
+
+template <class Component>
+LOCKSTEP_BOTH void add_block(const BlockPlan& plan, std::uint32_t thread_of_warp,
+                             const PlaceKey* keys, PairSums<Component>& sums) {
+  using Bits = typename Component::Bits;
+  const std::uint32_t at = place_in(plan, thread_of_warp);
+  const bool is_present[2] = {at >= plan.first && at < plan.last,
+                              at + 1 >= plan.first && at + 1 < plan.last};
+  if (!is_present[0] && !is_present[1]) return;
+  const Pair<Bits> pair = {load_present<Bits>(plan, at, is_present[0]),
+                           load_present<Bits>(plan, at + 1, is_present[1])};
+  sums.add(plan, at, pair, is_present, keys);
+  sums.finish_words(plan);
 }
 
 /// Adds a pair of each of the blocks of a warp.
 template <class Component>
 LOCKSTEP_BOTH void add_blocks(const BlockPlan* plans, std::uint32_t thread_of_warp,
-                              const PlaceKey* keys, bool is_sketched, PairSums<Component>& sums) {
+                              const PlaceKey* keys, PairSums<Component>& sums) {
   using Bits = typename Component::Bits;
   // Loaded before they are added: as many as registers hold.
-  constexpr std::uint32_t kBlocksAtOnce = sizeof(Bits) == 8 ? 2 : 4;
+  constexpr std::uint32_t kAtOnce = sizeof(Bits) == 8 ? 2 : 4;
   LOCKSTEP_KEEP_LOOP
-  for (std::uint32_t b = 0; b < kWarp; b += kBlocksAtOnce) {
-    bool is_plain = true;
-    for (std::uint32_t k = 0; k < kBlocksAtOnce; ++k) is_plain &= plans[b + k].is_plain;
-    if (is_plain) {
-      Pair<Bits> pairs[kBlocksAtOnce];
-      for (std::uint32_t k = 0; k < kBlocksAtOnce; ++k) {
-        const BlockPlan& plan = plans[b + k];
-        const std::uint32_t at = place_in(plan, thread_of_warp);
-        pairs[k] = load_pair<Bits>(plan.data + at * sizeof(Bits));
+  for (std::uint32_t b = 0; b < kWarp; b += kAtOnce, plans += kAtOnce) {
+    if (are_alike<kAtOnce>(plans)) {
+      Pair<Bits> pairs[kAtOnce];
+      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+        const std::uint32_t at = place_in(plans[k], thread_of_warp);
+        pairs[k] = load_pair<Bits>(plans[k].data + at * sizeof(Bits));
       }
-      for (std::uint32_t k = 0; k < kBlocksAtOnce; ++k) {
-        const BlockPlan& plan = plans[b + k];
-        sums.add(plan, place_in(plan, thread_of_warp), pairs[k], {true, true}, keys, is_sketched);
+      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+        sums.add(plans[k], place_in(plans[k], thread_of_warp), pairs[k], {true, true}, keys);
       }
+      sums.finish_words(plans[0]);
       continue;
     }
     LOCKSTEP_KEEP_LOOP
-    for (std::uint32_t k = 0; k < kBlocksAtOnce; ++k) {
-      const BlockPlan& plan = plans[b + k];
-      const std::uint32_t at = place_in(plan, thread_of_warp);
-      const bool is_present[2] = {at >= plan.first && at < plan.last,
-                                  at + 1 >= plan.first && at + 1 < plan.last};
-      if (!is_present[0] && !is_present[1]) continue;
-      const Pair<Bits> pair = {load_present<Bits>(plan, at, is_present[0]),
-                               load_present<Bits>(plan, at + 1, is_present[1])};
-      sums.add(plan, at, pair, is_present, keys, is_sketched);
-    }
+    for (std::uint32_t k = 0; k < kAtOnce; ++k) add_block(plans[k], thread_of_warp, keys, sums);
   }
 }
 
 /// The same for any type.
-LOCKSTEP_BOTH inline void add_blocks(const TensorTask& task, const BlockPlan* plans,
+LOCKSTEP_BOTH inline void add_blocks(DType component, const BlockPlan* plans,
                                      std::uint32_t thread_of_warp, const PlaceKey* keys,
                                      ThreadState& state) {
-  with_component(task.component, [&](auto component) {
-    PairSums<decltype(component)> sums(state);
-    add_blocks(plans, thread_of_warp, keys, task.is_sketched != 0, sums);
+  with_component(component, [&](auto of) {
+    PairSums<decltype(of)> sums(state);
+    add_blocks(plans, thread_of_warp, keys, sums);
     sums.finish();
   });
 }
@@ -192,7 +202,8 @@ LOCKSTEP_BOTH void run_team(Threads& threads, TeamMemory& memory, const Launch& 
       memory.plans[thread] = plan_of(task, size, tile * kThreads + thread);
     });
     threads.each([&](std::uint32_t thread, ThreadState& state) {
-      add_blocks(task, memory.plans + thread / kWarp * kWarp, thread % kWarp, memory.keys, state);
+      add_blocks(task.component, memory.plans + thread / kWarp * kWarp, thread % kWarp, memory.keys,
+                 state);
     });
   }
   if (task.teams == 1) return add_up(threads, memory, is_whole, launch.results + number);

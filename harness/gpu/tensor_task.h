@@ -16,9 +16,8 @@ struct TensorTask {
   std::uint64_t stride = 0;  ///< from the beginning of a run to that of the next
   std::uint64_t runs = 0;
   DType component = DType::float32;
-  std::uint32_t is_sketched = 0;  ///< 1 or 0
-  std::uint64_t blocks = 0;       ///< of 64 components, that a run may touch
-  std::uint32_t first_team = 0;   ///< see `LaunchPlan`
+  std::uint64_t blocks = 0;      ///< of 64 components, that a run may touch
+  std::uint32_t first_team = 0;  ///< see `LaunchPlan`
   std::uint32_t teams = 0;
   std::uint32_t turns = 0;  ///< of each team
 };
@@ -53,7 +52,7 @@ struct TensorSums {
   static constexpr std::size_t kLanes = 64;
 
   Totals totals;
-  double lanes[kLanes];  ///< of the sketch; zeros if it is not wanted
+  double lanes[kLanes];  ///< of the sketch; zeros of types without fraction
 };
 
 /// Arrays in the memory of the GPU.

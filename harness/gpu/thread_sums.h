@@ -36,12 +36,24 @@ LOCKSTEP_BOTH inline double add_square(double sum, float value) {
 
 LOCKSTEP_BOTH inline double add_square(double sum, double value) { return sum + value * value; }
 
-template <class T>
-LOCKSTEP_BOTH constexpr bool is_finite(T value) {
-  return value <= std::numeric_limits<T>::max() && value >= std::numeric_limits<T>::lowest();
+LOCKSTEP_BOTH inline bool is_finite(float value) {
+  return __builtin_fabsf(value) <= std::numeric_limits<float>::max();
+}
+LOCKSTEP_BOTH inline bool is_finite(double value) {
+  return __builtin_fabs(value) <= std::numeric_limits<double>::max();
 }
 
-/// The larger and the smaller one. Neither is NaN.
+/// The value, negated if bit `place` of `signs` is set.
+LOCKSTEP_BOTH inline float with_sign(float value, std::uint32_t signs, std::uint32_t place) {
+  const std::uint32_t sign = signs << (31 - place) & 1U << 31;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ sign);
+}
+LOCKSTEP_BOTH inline double with_sign(double value, std::uint32_t signs, std::uint32_t place) {
+  const std::uint64_t sign = std::uint64_t{signs >> place & 1} << 63;
+  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) ^ sign);
+}
+
+/// The larger and the smaller one. Neither is NaN. Of zeros a GPU may choose another one.
 template <class T>
 LOCKSTEP_BOTH constexpr T larger(T a, T b) {
   return b > a ? b : a;
@@ -50,6 +62,11 @@ template <class T>
 LOCKSTEP_BOTH constexpr T smaller(T a, T b) {
   return b < a ? b : a;
 }
+
+#ifdef __CUDA_ARCH__
+LOCKSTEP_BOTH inline float larger(float a, float b) { return fmaxf(a, b); }
+LOCKSTEP_BOTH inline float smaller(float a, float b) { return fminf(a, b); }
+#endif
 
 /// Two neighbours, as they lie in memory.
 template <class Bits>
@@ -126,56 +143,49 @@ class PairSums {
   /// Adds a pair of a block, whose first component is component `at` of it. `is_present`: the
   /// components that belong to the part; the bits of the others are zeros.
   LOCKSTEP_BOTH void add(const BlockPlan& plan, std::uint32_t at, const Pair<Bits>& pair,
-                         const bool (&is_present)[2], const PlaceKey* keys, bool is_sketched) {
-    add_to_digest(plan, at, pair, keys);
+                         const bool (&is_present)[2], const PlaceKey* keys) {
+    add_words(at, pair, keys + plan.first_key);
     if constexpr (kIsWhole) {
       for (int i = 0; i < 2; ++i) add_whole(Component::value(pair.at[i]), is_present[i]);
     } else {
-      double clean[2];
-      for (int i = 0; i < 2; ++i) {
-        clean[i] = add_floating(Component::value(pair.at[i]), is_present[i]);
+      const std::uint32_t signs = plan.signs[at / 32];
+      Value values[2];
+      for (std::uint32_t i = 0; i < 2; ++i) {
+        const Value clean = include(Component::value(pair.at[i]), is_present[i]);
+        values[i] = with_sign(clean, signs, at % 32 + i);
       }
-      if (!is_sketched) return;
-      const std::uint32_t signs = static_cast<std::uint32_t>(plan.signs >> at);
-      const double first = with_sign(clean[0], signs & 1);
-      const double second = with_sign(clean[1], signs >> 1 & 1);
       const bool is_turned = plan.lane & 1;
-      state_.lanes[0] += is_turned ? second : first;
-      state_.lanes[1] += is_turned ? first : second;
+      add_to_lane(0, is_turned ? values[1] : values[0]);
+      add_to_lane(1, is_turned ? values[0] : values[1]);
     }
   }
 
-  /// Called once, after the last pair.
+  /// The words that were added since the last call lie in the same block of the digest as this one.
+  LOCKSTEP_BOTH void finish_words(const BlockPlan& plan) {
+    state_.totals.low += low_ * plan.low_key;
+    state_.totals.high += high_ * plan.high_key;
+    low_ = high_ = 0;
+  }
+
+  /// Called once, at the end.
   LOCKSTEP_BOTH void finish() {
-    begin_digest_block(kNone);
+    state_.totals.non_finite += non_finite_;
     if constexpr (kIsWhole) {
-      include(state_.totals.whole, {0, least_, most_});
-    } else if (least_ <= most_) {
-      include(state_.totals.floating, {0, least_, most_});
+      lockstep::gpu::include(state_.totals.whole, {0, least_, most_});
+    } else if (least_ <= most_) {  // adding 0 turns -0.0 into 0.0
+      lockstep::gpu::include(state_.totals.floating, {0, least_ + 0.0, most_ + 0.0});
     }
   }
 
  private:
-  LOCKSTEP_BOTH static double with_sign(double value, std::uint32_t is_negative) {
-    const std::uint64_t sign = std::uint64_t{is_negative} << 63;
-    return std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) ^ sign);
-  }
-
   LOCKSTEP_BOTH void add_word(std::uint32_t word, const PlaceKey& key) {
-    inner_low_ += std::uint64_t{word} * key.low;
-    inner_high_ += std::uint64_t{word} * key.high;
+    low_ += std::uint64_t{word} * key.low;
+    high_ += std::uint64_t{word} * key.high;
   }
 
-  LOCKSTEP_BOTH void add_to_digest(const BlockPlan& plan, std::uint32_t at, const Pair<Bits>& pair,
-                                   const PlaceKey* keys) {
+  LOCKSTEP_BOTH void add_words(std::uint32_t at, const Pair<Bits>& pair, const PlaceKey* keys) {
     constexpr std::uint32_t kSize = sizeof(Bits);
-    static_assert(kBlock * sizeof(std::uint32_t) * kDigestBlock % (kBlock * kSize) == 0,
-                  "a block lies in one block of the digest");
-    constexpr std::uint32_t kBlockWords = kBlock * kSize / 4;
-    begin_digest_block(plan.number * kBlockWords / kDigestBlock);
-    const std::uint32_t first = static_cast<std::uint32_t>(plan.number * kBlockWords) %
-                                static_cast<std::uint32_t>(kDigestBlock);
-    const PlaceKey* const own = keys + first + at * kSize / 4;
+    const PlaceKey* const own = keys + at * kSize / 4;
     if constexpr (kSize == 8) {
       for (int i = 0; i < 2; ++i) {
         add_word(static_cast<std::uint32_t>(pair.at[i]), own[2 * i]);
@@ -189,15 +199,6 @@ class PairSums {
     }
   }
 
-  LOCKSTEP_BOTH void begin_digest_block(std::uint64_t number) {
-    if (number == digest_block_) return;
-    const Digest keys = block_keys(digest_block_);
-    state_.totals.low += inner_low_ * keys.low;
-    state_.totals.high += inner_high_ * keys.high;
-    inner_low_ = inner_high_ = 0;
-    digest_block_ = number;
-  }
-
   LOCKSTEP_BOTH void add_whole(std::int64_t value, bool is_present) {
     if (!is_present) return;
     least_ = smaller(least_, value);
@@ -207,25 +208,27 @@ class PairSums {
   }
 
   /// Returns the value, or 0 if it does not count.
-  LOCKSTEP_BOTH Value add_floating(Value value, bool is_present) {
+  LOCKSTEP_BOTH Value include(Value value, bool is_present) {
     const bool counts = is_present && is_finite(value);
-    state_.totals.non_finite += is_present && !counts;
-    least_ = counts ? smaller(least_, value) : least_;
-    most_ = counts ? larger(most_, value) : most_;
-    const Value clean = counts ? value : Value{0};
-    double& squares = state_.totals.floating.squares;
-    squares = add_square(squares, clean);
-    return clean;
+    non_finite_ += is_present && !counts;
+    least_ = smaller(least_, counts ? value : least_);
+    most_ = larger(most_, counts ? value : most_);
+    return counts ? value : Value{0};
   }
 
-  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+  /// The square has no sign, so it is added here, too.
+  LOCKSTEP_BOTH void add_to_lane(int lane, Value value) {
+    double& squares = state_.totals.floating.squares;
+    squares = add_square(squares, value);
+    state_.lanes[lane] += value;
+  }
 
   ThreadState& state_;
-  std::uint64_t digest_block_ = kNone;
-  std::uint64_t inner_low_ = 0;  ///< of the words of this block, before its key
-  std::uint64_t inner_high_ = 0;
+  std::uint64_t low_ = 0;  ///< of words of one block of the digest, before its key
+  std::uint64_t high_ = 0;
   Value least_ = std::numeric_limits<Value>::max();
   Value most_ = std::numeric_limits<Value>::lowest();
+  std::uint32_t non_finite_ = 0;
 };
 
 }  // namespace lockstep::gpu

@@ -48,7 +48,7 @@ std::vector<bool> RankWatch::measure_by_kernel(std::span<const lockstep_watch_va
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Observation& row = rows[i].row;
     if (!row.not_comparable.empty() || row.kind == Kind::data) continue;  // samples: one by one
-    const auto task = gpu::task_of(row, address_of(values[i]), is_sketched(row));
+    const auto task = gpu::task_of(row, address_of(values[i]));
     if (!task) continue;
     tasks.push_back(*task);
     rows_of_tasks.push_back(i);

@@ -100,8 +100,7 @@ std::vector<TensorSums> launch(std::span<const TensorTask> tasks, unsigned seed 
 }
 
 TensorTask task_at(const ObservedTensor& part, const std::byte* data) {
-  const auto task =
-      task_of(part, reinterpret_cast<std::uint64_t>(data), is_floating(*parse<DType>(part.dtype)));
+  const auto task = task_of(part, reinterpret_cast<std::uint64_t>(data));
   EXPECT_TRUE(task);
   return *task;
 }
@@ -230,7 +229,7 @@ TEST_F(EmulatedKernel, LoadsPairsOnlyWhereTheyAreAligned) {
     int plain = 0;
     for (std::uint64_t data = 4096; data < 4096 + 33; ++data) {
       for (const std::int64_t begin : {0, 1, 2, 3, 64, 65}) {
-        const auto task = task_of(part_of(dtype, {1000}, {begin}, {900}), data, true);
+        const auto task = task_of(part_of(dtype, {1000}, {begin}, {900}), data);
         const BlockPlan plan = plan_of(*task, size, 3);
         if (!plan.is_plain) continue;
         ++plain;
@@ -289,7 +288,7 @@ TEST_F(EmulatedKernel, MeasuresPartsWhereTheyLieInTheWhole) {
     const Bytes any = any_bytes(dtype, count, random, true);
     const Bytes exact = exact_bytes(dtype, count, random);
     SCOPED_TRACE(testing::Message() << "trial " << trial << ", " << name(dtype));
-    if (!task_of(part, 0, false)) {
+    if (!task_of(part, 0)) {
       ++refused;
       continue;
     }

@@ -41,7 +41,7 @@ class MeasurerTest : public testing::Test {
   }
 
   TensorTask task(std::int64_t count) const {
-    return *task_of(whole(count), reinterpret_cast<std::uint64_t>(values_.data()), true);
+    return *task_of(whole(count), reinterpret_cast<std::uint64_t>(values_.data()));
   }
 
   std::vector<TensorSums> measure(std::initializer_list<std::int64_t> counts) {
