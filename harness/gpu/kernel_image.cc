@@ -5,24 +5,24 @@
 // clang-format off
 asm(".pushsection .rodata\n"
     ".balign 16\n"
-    ".hidden lockstep_kernel_image\n"
-    ".global lockstep_kernel_image\n"
-    "lockstep_kernel_image:\n"
+    ".hidden kLockstepKernelImage\n"
+    ".global kLockstepKernelImage\n"
+    "kLockstepKernelImage:\n"
     ".incbin \"" LOCKSTEP_KERNEL_IMAGE "\"\n"
-    ".hidden lockstep_kernel_image_end\n"
-    ".global lockstep_kernel_image_end\n"
-    "lockstep_kernel_image_end:\n"
+    ".hidden kLockstepKernelImageEnd\n"
+    ".global kLockstepKernelImageEnd\n"
+    "kLockstepKernelImageEnd:\n"
     ".byte 0\n"
     ".popsection\n");
 // clang-format on
 
-extern "C" const std::byte lockstep_kernel_image[];
-extern "C" const std::byte lockstep_kernel_image_end[];
+extern "C" const std::byte kLockstepKernelImage[];
+extern "C" const std::byte kLockstepKernelImageEnd[];
 
 namespace lockstep::gpu {
 
 std::span<const std::byte> kernel_image() {
-  return {lockstep_kernel_image, lockstep_kernel_image_end};
+  return {kLockstepKernelImage, kLockstepKernelImageEnd};
 }
 
 }  // namespace lockstep::gpu

@@ -107,9 +107,7 @@ void Buffer::require_size(std::size_t bytes) {
   if (place_ == Place::device) {
     require(driver().cuMemAlloc(&address_, bytes), "cuMemAlloc");
   } else {
-    void* memory = nullptr;
-    require(driver().cuMemHostAlloc(&memory, bytes, 0), "cuMemHostAlloc");
-    address_ = reinterpret_cast<std::uint64_t>(memory);
+    require(driver().cuMemHostAlloc(&memory_, bytes, 0), "cuMemHostAlloc");
   }
   size_ = bytes;
 }
@@ -120,7 +118,7 @@ void Buffer::free() {
   if (place_ == Place::device) {
     driver().cuMemFree(address_);
   } else {
-    driver().cuMemFreeHost(reinterpret_cast<void*>(address_));
+    driver().cuMemFreeHost(memory_);
   }
 }
 
@@ -165,7 +163,7 @@ void Measurer::copy(std::uint64_t data, std::span<std::byte> to, void* stream) {
     in.on_host.require_size(std::min(to.size(), kCopied));
     while (!to.empty()) {
       const std::size_t size = std::min(to.size(), kCopied);
-      void* const host = reinterpret_cast<void*>(in.on_host.address());
+      void* const host = in.on_host.memory();
       require(driver().cuMemcpyDtoHAsync(host, data, size, stream), "cuMemcpyDtoHAsync");
       wait(in, stream);
       std::memcpy(to.data(), host, size);
@@ -211,7 +209,7 @@ std::vector<TensorSums> Measurer::launch(InContext& in, std::span<const TensorTa
   const PlacedLaunches placed = place(tasks);
   in.on_device.require_size(placed.size);
   in.on_host.require_size(std::max(placed.sent, placed.received()));
-  void* const host = reinterpret_cast<void*>(in.on_host.address());
+  void* const host = in.on_host.memory();
   const std::uint64_t device = in.on_device.address();
   put(placed, static_cast<std::byte*>(host));
   require(driver().cuMemcpyHtoDAsync(device, host, placed.sent, stream), "cuMemcpyHtoDAsync");

@@ -23,11 +23,13 @@ class Buffer {
   void require_size(std::size_t bytes);
   void free();
 
-  std::uint64_t address() const { return address_; }
+  std::uint64_t address() const { return address_; }  ///< on the device
+  void* memory() const { return memory_; }            ///< of the host
 
  private:
   Place place_;
   std::uint64_t address_ = 0;
+  void* memory_ = nullptr;
   std::size_t size_ = 0;
 };
 
