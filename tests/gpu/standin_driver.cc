@@ -43,9 +43,13 @@ int given_to_stream(const char* function, std::function<void()> work) {
   return 0;
 }
 
-void* thing() {
+/// As memory is that others have used.
+void* allocated(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 256;
+  constexpr int kOfOthers = 0x5a;
   ++standin_driver().allocated;
-  return std::malloc(1);
+  const std::size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return std::memset(std::aligned_alloc(kAlignment, size), kOfOthers, size);
 }
 
 int freed(void* memory) {
@@ -90,7 +94,7 @@ int cuPointerGetAttribute(void* value, int attribute, std::uint64_t) {
 
 int cuModuleLoadData(void** module, const void* image) {
   if (fails("cuModuleLoadData") || !image) return kFailure;
-  *module = thing();
+  *module = allocated(1);
   return 0;
 }
 
@@ -108,8 +112,7 @@ int cuModuleGetFunction(void** function, void*, const char* name) {
 
 int cuMemAlloc_v2(std::uint64_t* address, std::size_t bytes) {
   if (fails("cuMemAlloc")) return kFailure;
-  ++standin_driver().allocated;
-  *address = reinterpret_cast<std::uint64_t>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  *address = reinterpret_cast<std::uint64_t>(allocated(bytes));
   return 0;
 }
 
@@ -121,8 +124,7 @@ int cuMemFree_v2(std::uint64_t address) {
 
 int cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
   if (fails("cuMemHostAlloc")) return kFailure;
-  ++standin_driver().allocated;
-  *memory = std::malloc(bytes);
+  *memory = allocated(bytes);
   return 0;
 }
 
@@ -153,7 +155,7 @@ int cuLaunchKernel(void* function, unsigned grid_x, unsigned, unsigned, unsigned
 
 int cuEventCreate(void** event, unsigned) {
   if (fails("cuEventCreate")) return kFailure;
-  *event = thing();
+  *event = allocated(1);
   return 0;
 }
 
