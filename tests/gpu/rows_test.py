@@ -31,6 +31,9 @@ torch = types.SimpleNamespace(
         current_stream=lambda: types.SimpleNamespace(cuda_stream=0)))
 
 
+NOTHING = array.array("f", [0] * 3)
+
+
 class Tensor:
     """float32 in one dimension."""
 
@@ -66,6 +69,8 @@ class Tensor:
         return types.SimpleNamespace(nbytes=lambda: 4 * self.numel())
 
     def data_ptr(self):
+        if self.is_cuda and "STANDIN_FAILS" in os.environ:  # then no address of a GPU may be read
+            return NOTHING.buffer_info()[0]
         return self._values.buffer_info()[0]
 
     def detach(self):
@@ -77,14 +82,17 @@ class Tensor:
         return Tensor(self._values, "cpu")
 
 
-def record(folder, devices, dense=True):
-    """Two steps with a tensor on each of the devices. Returns what was said, and the rows."""
+def record(folder, devices, dense=True, later=None):
+    """Two steps with a tensor on each of the devices, the second one with those of `later` if given. Returns
+    what was said, and the watch."""
     settings = types.SimpleNamespace(folder=folder, job="job", keeps_before=0, keep_bytes=0, is_created=0)
     watch = _library.Watch(settings, 0, 1)
     named = [Named("t%d" % i) for i in range(len(devices))]
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
         for step in 1, 2:
+            if step == 2 and later:
+                devices = later
             watch.begin_step(step)
             rows = Rows(watch, torch)
             for i, device in enumerate(devices):
@@ -112,10 +120,10 @@ class RowsOnGpus(unittest.TestCase):
         self._folder = tempfile.TemporaryDirectory()
         self.addCleanup(self._folder.cleanup)
 
-    def recorded(self, name, devices, dense=True):
+    def recorded(self, name, devices, **other):
         folder = os.path.join(self._folder.name, name)
         os.mkdir(folder)
-        said, watch = record(folder, devices, dense)
+        said, watch = record(folder, devices, **other)
         return said, watch, rows_of(folder)
 
     def test_are_those_of_the_cpu(self):
@@ -130,6 +138,14 @@ class RowsOnGpus(unittest.TestCase):
         said, watch, (_, rows) = self.recorded("both", ["cuda:0", "cpu", "cuda:1"])
         self.assertEqual((said, watch.rows, len(rows)), ("", 8, 1 + 7))
         self.assertEqual(entered, ["cuda:0", "cuda:1", "cuda:0"] * 2)
+
+    def test_may_move_between_devices(self):
+        _, _, expected = self.recorded("cpu", ["cpu"] * 3)
+        for later in ["cuda:1"] * 3, ["cpu"] * 3:
+            entered.clear()
+            _, _, found = self.recorded(later[0], ["cuda:0"] * 3, later=later)
+            self.assertEqual(found, expected)
+            self.assertEqual(entered, ["cuda:0"] * 2 + ["cuda:1"] * 2 * (later[0] != "cpu"))
 
     def test_with_gaps_are_copied(self):
         _, _, expected = self.recorded("cpu", ["cpu"] * 3)
