@@ -143,7 +143,7 @@ class RowsOnGpus(unittest.TestCase):
         _, _, expected = self.recorded("cpu", ["cpu"] * 3)
         for later in ["cuda:1"] * 3, ["cpu"] * 3:
             entered.clear()
-            _, _, found = self.recorded(later[0], ["cuda:0"] * 3, later=later)
+            _, _, found = self.recorded("to " + later[0], ["cuda:0"] * 3, later=later)
             self.assertEqual(found, expected)
             self.assertEqual(entered, ["cuda:0"] * 2 + ["cuda:1"] * 2 * (later[0] != "cpu"))
 
