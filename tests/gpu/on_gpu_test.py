@@ -61,7 +61,7 @@ class Journal:
     def rows(self):
         self.watch.end(None)
         self.watch.close()
-        names = {row["id"]: row["name"] for row in self._read("rank-0.tensors.csv")}
+        names = {row["tensor"]: row["name"] for row in self._read("rank-0.tensors.csv")}
         return {names[row["tensor"]]: row for row in self._read("rank-0.csv")}
 
     def _read(self, name):
