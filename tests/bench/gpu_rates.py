@@ -90,7 +90,7 @@ def main():
                          rate(kernel.observe, [one.view(dtype) for one in drawn])))
         small = [one for whole in drawn[:1] for one in whole[:1000 * 1024].chunk(1000)]
         many = seconds(lambda: kernel.observe(small)) * 1e3
-    print("%s, torch %s, driver's CUDA %s; medians of %d.\n"
+    print("%s, torch %s with CUDA %s; medians of %d.\n"
           % (torch.cuda.get_device_name(), torch.__version__, torch.version.cuda, REPETITIONS))
     print("| pass | GB/s read | of the copy |\n|---|---|---|")
     for name, found in rows:
