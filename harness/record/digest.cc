@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "harness/record/place_keys.h"
-#include "harness/record/splitmix64.h"
 #include "harness/record/vector_target.h"
 
 namespace lockstep {
@@ -45,12 +44,6 @@ Digest& Digest::operator+=(const Digest& other) {
   low += other.low;
   high += other.high;
   return *this;
-}
-
-Digest block_keys(std::uint64_t block) {
-  // A range far from that of the place keys.
-  const std::uint64_t state = (std::uint64_t{1} << 63) + 2 * block;
-  return {splitmix64(state) | 1U, splitmix64(state + 1) | 1U};
 }
 
 Digest word_keys(std::uint64_t j) {

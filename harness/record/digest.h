@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "harness/record/splitmix64.h"
+
 namespace lockstep {
 
 /// Name of the definition, written into every journal. docs/formats.md specifies it with worked
@@ -32,8 +34,24 @@ struct Digest {
 Digest word_keys(std::uint64_t j);
 inline constexpr std::uint64_t kDigestBlock = 1024;
 
+/// The first factor of a word's keys, one per lane.
+struct PlaceKey {
+  std::uint32_t low;
+  std::uint32_t high;
+};
+
+/// Of the word at `place` of its block.
+constexpr PlaceKey place_key(std::uint64_t place) {
+  const std::uint64_t drawn = splitmix64(place);
+  return {static_cast<std::uint32_t>(drawn) | 1U, static_cast<std::uint32_t>(drawn >> 32) | 1U};
+}
+
 /// The key of all words of a block, one per lane: the second factor of their keys.
-Digest block_keys(std::uint64_t block);
+constexpr Digest block_keys(std::uint64_t block) {
+  // A range far from that of the place keys.
+  const std::uint64_t state = (std::uint64_t{1} << 63) + 2 * block;
+  return {splitmix64(state) | 1U, splitmix64(state + 1) | 1U};
+}
 
 /// Digest contribution of `bytes`, which start at `global_byte_offset` of the tensor. The offset
 /// need not be a multiple of 4.

@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "harness/record/digest.h"
-#include "harness/record/splitmix64.h"
 
 namespace lockstep {
 
@@ -25,9 +24,9 @@ struct PlaceKeys {
 constexpr PlaceKeys make_place_keys() {
   PlaceKeys keys;
   for (std::uint64_t i = 0; i < kDigestBlock; ++i) {
-    const std::uint64_t drawn = splitmix64(i);
-    keys.low.at[i] = static_cast<std::uint32_t>(drawn) | 1U;
-    keys.high.at[i] = static_cast<std::uint32_t>(drawn >> 32) | 1U;
+    const PlaceKey key = place_key(i);
+    keys.low.at[i] = key.low;
+    keys.high.at[i] = key.high;
     if (i == 0) continue;
     keys.low.after[i - 1] = keys.low.at[i];
     keys.high.after[i - 1] = keys.high.at[i];

@@ -13,17 +13,17 @@ namespace lockstep {
 namespace {
 
 /// First element, in global order, of run `number`; `outer` dimensions number the runs.
-std::int64_t global_start(const Observation& observation, std::size_t outer, std::int64_t number) {
+std::int64_t global_start(const ObservedTensor& part, std::size_t outer, std::int64_t number) {
   std::int64_t start = 0;
   std::int64_t stride = 1;
-  for (std::size_t i = observation.local_shape.size(); i-- > 0;) {
-    std::int64_t index = observation.offset[i];
+  for (std::size_t i = part.local_shape.size(); i-- > 0;) {
+    std::int64_t index = part.offset[i];
     if (i < outer) {
-      index += number % observation.local_shape[i];
-      number /= observation.local_shape[i];
+      index += number % part.local_shape[i];
+      number /= part.local_shape[i];
     }
     start += index * stride;
-    stride *= observation.global_shape[i];
+    stride *= part.global_shape[i];
   }
   return start;
 }
@@ -99,6 +99,22 @@ std::vector<Run> runs_of(const Observation& observation) {
   const std::int64_t count = number_of_runs(observation);
   for (std::int64_t number = 0; number < count; ++number) {
     runs.push_back({global_start(observation, run.outer, number), run.length});
+  }
+  return runs;
+}
+
+std::optional<RegularRuns> regular_runs_of(const ObservedTensor& part) {
+  const RunShape run = run_shape_of(part);
+  RegularRuns runs{{0, run.length}, 0, number_of_runs(part)};
+  if (runs.count == 0) return runs;
+  runs.first.begin = global_start(part, run.outer, 0);
+  if (runs.count == 1) return runs;
+  runs.stride = global_start(part, run.outer, 1) - runs.first.begin;
+  std::int64_t number = 1;  // of the run after the first one along dimension i
+  for (std::size_t i = run.outer; i-- > 0; number *= part.local_shape[i]) {
+    if (part.local_shape[i] == 1) continue;
+    const std::int64_t begin = global_start(part, run.outer, number);
+    if (begin != runs.first.begin + number * runs.stride) return std::nullopt;
   }
   return runs;
 }

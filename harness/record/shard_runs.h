@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,6 +31,17 @@ std::int64_t number_of_runs(const ObservedTensor& tensor);
 /// Position of the observed part in its global tensor: runs of equal length, in the order of its
 /// own elements. A whole tensor is one run, an empty part has none.
 std::vector<Run> runs_of(const Observation& observation);
+
+/// Runs of equal length whose beginnings are `stride` elements of the global tensor apart.
+struct RegularRuns {
+  Run first;
+  std::int64_t stride = 0;
+  std::int64_t count = 0;
+};
+
+/// The same position. Empty if the distances of its runs differ: the part is cut in two dimensions
+/// besides the first.
+std::optional<RegularRuns> regular_runs_of(const ObservedTensor& part);
 
 /// Contribution of the part to the digest of its global tensor. `bytes` are its elements in
 /// row-major order, each of `element_size` bytes. Requires: as many elements as its shape says.

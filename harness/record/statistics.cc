@@ -37,6 +37,10 @@ bool has_plain_squares(double largest) {
   return largest == 0 || (largest > 0x1p-400 && largest < 0x1p400);
 }
 
+double largest_of(const ComponentSums& sums) {
+  return std::max(std::abs(sums.least), std::abs(sums.most));
+}
+
 double magnitude(std::int64_t whole) { return std::abs(static_cast<double>(whole)); }
 
 Statistics statistics_of_whole_numbers(DType component, const TensorBytes& bytes,
@@ -60,6 +64,11 @@ std::string to_text(const Extreme& extreme) {
   return "";
 }
 
+bool needs_bytes(DType dtype, const ComponentSums& sums) {
+  if (unit_roundoff(component_type(dtype)) == 0) return !sums.are_squares_exact;
+  return sums.least <= sums.most && !has_plain_squares(largest_of(sums));
+}
+
 Statistics statistics(DType dtype, const TensorBytes& bytes, const ComponentSums& sums) {
   const DType component = component_type(dtype);
   if (unit_roundoff(component) == 0) return statistics_of_whole_numbers(component, bytes, sums);
@@ -68,10 +77,9 @@ Statistics statistics(DType dtype, const TensorBytes& bytes, const ComponentSums
   if (sums.least > sums.most) return result;  // nothing is finite
   result.minimum = sums.least + 0.0;          // turns -0.0 into 0.0
   result.maximum = sums.most + 0.0;
-  const double largest = std::max(std::abs(sums.least), std::abs(sums.most));
-  result.norm = has_plain_squares(largest)
-                    ? std::sqrt(std::accumulate(sums.squares.begin(), sums.squares.end(), 0.0))
-                    : norm_of(component, bytes, largest);
+  result.norm = needs_bytes(dtype, sums)
+                    ? norm_of(component, bytes, largest_of(sums))
+                    : std::sqrt(std::accumulate(sums.squares.begin(), sums.squares.end(), 0.0));
   return result;
 }
 

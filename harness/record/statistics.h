@@ -32,8 +32,11 @@ struct Statistics {
 /// Statistics of `bytes`, contiguous elements of `dtype`. -0.0 reads as 0.
 Statistics statistics(DType dtype, std::span<const std::byte> bytes);
 
-/// The same, if a pass has added up the components. Reads the bytes again if squares of whole
-/// numbers add up to 2^53 or more, or those of other numbers would overflow or underflow.
+/// Whether the statistics need more than the sums of a pass: squares of whole numbers add up to
+/// 2^53 or more, or those of other numbers would overflow or underflow.
+bool needs_bytes(DType dtype, const ComponentSums& sums);
+
+/// The same, if a pass has added up the components. Reads the bytes again if it `needs_bytes`.
 Statistics statistics(DType dtype, const TensorBytes& bytes, const ComponentSums& sums);
 
 }  // namespace lockstep

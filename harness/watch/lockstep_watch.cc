@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <exception>
+#include <span>
 #include <string>
 
 #include "harness/watch/joined_job.h"
@@ -45,6 +46,24 @@ int32_t done(const Call& call) noexcept {
     call();
     return int32_t{0};
   });
+}
+
+/// 1, with the reason, if no GPU measures.
+template <class Call>
+int32_t done_on_gpu(const Call& call) noexcept {
+  return guarded([&] {
+    try {
+      call();
+      return int32_t{0};
+    } catch (const lockstep::gpu::Unavailable& reason) {
+      last_error() = reason.what();
+      return int32_t{1};
+    }
+  });
+}
+
+std::span<const lockstep_watch_value> values_of(const lockstep_watch_value* values, int64_t count) {
+  return {values, static_cast<std::size_t>(count)};
 }
 
 template <std::size_t size>
@@ -92,12 +111,23 @@ int32_t lockstep_watch_begin_step(lockstep_watch* watch, int64_t step) {
 
 int32_t lockstep_watch_observe(lockstep_watch* watch, const lockstep_watch_value* values,
                                int64_t count) {
-  return done([&] { watch->observe({values, static_cast<std::size_t>(count)}); });
+  return done([&] { watch->observe(values_of(values, count)); });
 }
 
 int32_t lockstep_watch_observe_next(lockstep_watch* watch, const lockstep_watch_value* values,
                                     int64_t count) {
-  return done([&] { watch->observe_next({values, static_cast<std::size_t>(count)}); });
+  return done([&] { watch->observe_next(values_of(values, count)); });
+}
+
+int32_t lockstep_watch_observe_on_gpu(lockstep_watch* watch, const lockstep_watch_value* values,
+                                      int64_t count, void* stream) {
+  return done_on_gpu([&] { watch->observe_on_gpu(values_of(values, count), stream); });
+}
+
+int32_t lockstep_watch_observe_next_on_gpu(lockstep_watch* watch,
+                                           const lockstep_watch_value* values, int64_t count,
+                                           void* stream) {
+  return done_on_gpu([&] { watch->observe_next_on_gpu(values_of(values, count), stream); });
 }
 
 int32_t lockstep_watch_use_threads(lockstep_watch* watch, int32_t threads) {

@@ -1,6 +1,6 @@
 /* The interface of liblockstep_watch: it observes the tensors of one rank of any training job and
  * writes them as a journal, an index and snapshots (docs/formats.md). Plain C, so a program in any
- * language can load it. It depends on neither torch, Python nor CUDA.
+ * language can load it. It is linked with neither torch, Python nor CUDA.
  *
  * The caller describes each tensor once and passes its address in every step. Nothing here
  * communicates, changes a tensor, or keeps an address after the call that received it.
@@ -129,6 +129,22 @@ LOCKSTEP_WATCH_API int32_t lockstep_watch_observe(lockstep_watch* watch,
 LOCKSTEP_WATCH_API int32_t lockstep_watch_observe_next(lockstep_watch* watch,
                                                        const lockstep_watch_value* values,
                                                        int64_t count);
+
+/* The same for values in the memory of a GPU: that of the context of CUDA's driver that is current
+ * on this thread. They are measured there by one kernel on `stream` (a CUstream; null: the default
+ * one), after all work that it has been given, and the call waits for the results. No `strides`:
+ * the values are row-major without gaps. Uses the driver that this process has loaded, and creates
+ * no context.
+ *
+ * Returns 1, and has recorded nothing, if the GPU cannot measure: `lockstep_watch_error` says why,
+ * and all later calls for this watch return 1 for the same reason. The caller then copies the
+ * values to the memory of this process and uses the functions above. */
+LOCKSTEP_WATCH_API int32_t lockstep_watch_observe_on_gpu(lockstep_watch* watch,
+                                                         const lockstep_watch_value* values,
+                                                         int64_t count, void* stream);
+LOCKSTEP_WATCH_API int32_t lockstep_watch_observe_next_on_gpu(lockstep_watch* watch,
+                                                              const lockstep_watch_value* values,
+                                                              int64_t count, void* stream);
 
 /* Ends the step: its rows become visible to readers that follow the index. Later values of the same
  * step may follow; end it again then. */

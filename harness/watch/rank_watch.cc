@@ -55,6 +55,10 @@ std::string identity_of(const lockstep_watch_options& options) {
 
 }  // namespace
 
+bool is_sketched(const Observation& row) {
+  return row.kind != Kind::data && unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0;
+}
+
 RankWatch::RankWatch(const lockstep_watch_options& options)
     : folder_(text(options.folder)),
       rank_(options.rank),
@@ -145,33 +149,37 @@ const Observation& RankWatch::tensor_of(const lockstep_watch_value& value) const
   return tensors_[static_cast<std::size_t>(value.tensor)];
 }
 
-RankWatch::Measured RankWatch::measured(const lockstep_watch_value& value) const {
+RankWatch::Measured RankWatch::unmeasured(const lockstep_watch_value& value) const {
   Measured measured{tensor_of(value)};
-  Observation& row = measured.row;
-  row.micro_batch = value.micro_batch;
-  if (!row.not_comparable.empty()) return measured;
-  const TensorBytes bytes = bytes_of(value, row);
-  const bool is_sketched =
-      row.kind != Kind::data && unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0;
-  if (is_sketched) {
-    measured.sketch = measure_and_sketch(row, bytes);
-  } else {
-    measure(row, bytes);
-  }
-  if (row.kind != Kind::data) return measured;
-  std::vector<std::byte> copy;
-  row.digest = digest_of_samples(bytes.in_order(copy), row.local_shape.at(0));
-  row.statistics.non_finite = 0;  // masks contain infinities
+  measured.row.micro_batch = value.micro_batch;
   return measured;
 }
 
-void RankWatch::copy_if_wanted(const lockstep_watch_value& value, Measured& measured) {
+void RankWatch::measure(const TensorBytes& bytes, Measured& measured) {
+  Observation& row = measured.row;
+  if (is_sketched(row)) {
+    measured.sketch = measure_and_sketch(row, bytes);
+  } else {
+    lockstep::measure(row, bytes);
+  }
+  if (row.kind != Kind::data) return;
+  std::vector<std::byte> copy;
+  row.digest = digest_of_samples(bytes.in_order(copy), row.local_shape.at(0));
+  row.statistics.non_finite = 0;  // masks contain infinities
+}
+
+bool RankWatch::is_copied(Measured& measured, std::uint64_t bytes) {
   const Observation& row = measured.row;
   // Samples are never stored. No rank is compared with another one by values of modules.
-  if (!row.not_comparable.empty() || row.kind == Kind::data || is_of_module(row.kind)) return;
-  const TensorBytes bytes = bytes_of(value, row);
-  measured.is_kept = control_.keeps() && writer_.wants(bytes.size());
-  if (!measured.is_kept && !keeps_before_) return;
+  if (!row.not_comparable.empty() || row.kind == Kind::data || is_of_module(row.kind)) return false;
+  measured.is_kept = control_.keeps() && writer_.wants(bytes);
+  return measured.is_kept || keeps_before_;
+}
+
+void RankWatch::copy_if_wanted(const lockstep_watch_value& value, Measured& measured) {
+  if (!measured.row.not_comparable.empty()) return;
+  const TensorBytes bytes = bytes_of(value, measured.row);
+  if (!is_copied(measured, bytes.size())) return;
   std::vector<std::byte> copy;
   const auto whole = bytes.in_order(copy);
   measured.bytes.emplace(whole.begin(), whole.end());
@@ -190,7 +198,10 @@ std::vector<RankWatch::Measured> RankWatch::measured(std::span<const lockstep_wa
     std::ranges::stable_sort(numbers, std::greater(), [&](std::size_t i) { return sizes[i]; });
   }
   std::vector<Measured> rows(values.size());
-  on_threads(threads, numbers, [&](std::size_t i) { rows[i] = measured(values[i]); });
+  on_threads(threads, numbers, [&](std::size_t i) {
+    rows[i] = unmeasured(values[i]);
+    if (rows[i].row.not_comparable.empty()) measure(bytes_of(values[i], rows[i].row), rows[i]);
+  });
   for (std::size_t i = 0; i < rows.size(); ++i) copy_if_wanted(values[i], rows[i]);
   return rows;
 }
@@ -237,7 +248,20 @@ void RankWatch::observe(std::span<const lockstep_watch_value> values) {
 }
 
 void RankWatch::observe_next(std::span<const lockstep_watch_value> values) {
-  std::vector<Measured> rows = measured(values);
+  append_next(measured(values));
+}
+
+void RankWatch::observe_on_gpu(std::span<const lockstep_watch_value> values, void* stream) {
+  std::vector<Measured> rows = measured_on_gpu(values, stream);
+  keep_copies();
+  append(std::move(rows));
+}
+
+void RankWatch::observe_next_on_gpu(std::span<const lockstep_watch_value> values, void* stream) {
+  append_next(measured_on_gpu(values, stream));
+}
+
+void RankWatch::append_next(std::vector<Measured> rows) {
   next_.insert(next_.end(), std::make_move_iterator(rows.begin()),
                std::make_move_iterator(rows.end()));
 }

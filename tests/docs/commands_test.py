@@ -77,6 +77,8 @@ LISTED = {
     ("CONTRIBUTING.md", "ci/wheel"): IN_SOAK,
     ("CONTRIBUTING.md", "ci/wheel catalogue"): IN_SOAK,
     ("CONTRIBUTING.md", "ci/neon"): IN_SOAK,
+    ("CONTRIBUTING.md", "ci/gpu"): Listed(cannot="needs a GPU"),
+    ("docs/performance.md", "ci/gpu"): Listed(cannot="needs a GPU"),
     ("CONTRIBUTING.md", "ci/torch-matrix"): MATRIX,
     ("CONTRIBUTING.md", "cmake --workflow --preset dev"): BUILDS,
     ("CONTRIBUTING.md", "cmake --workflow --preset asan"): BUILDS,

@@ -75,6 +75,8 @@ def _load():
     library.lockstep_watch_begin_step.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     for observe in library.lockstep_watch_observe, library.lockstep_watch_observe_next:
         observe.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    for observe in library.lockstep_watch_observe_on_gpu, library.lockstep_watch_observe_next_on_gpu:
+        observe.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
     library.lockstep_watch_use_threads.argtypes = [ctypes.c_void_p, ctypes.c_int32]
     library.lockstep_watch_keeps.argtypes = [ctypes.c_void_p]
     library.lockstep_watch_observes.argtypes = [ctypes.c_void_p, ctypes.c_int64]
@@ -104,6 +106,7 @@ class Watch:
 
     def __init__(self, settings, rank, world_size):
         self.rows = 0  # recorded
+        self.gpu_failure = ""  # why tensors on GPUs are copied; "": they are measured there
         self._library = _load()
         options = _Options(os.fsencode(settings.folder), settings.job.encode(), rank,
                            settings.keeps_before, settings.keep_bytes, world_size, settings.is_created,
@@ -134,11 +137,24 @@ class Watch:
         """The same for the step that begins next."""
         self._observe(self._library.lockstep_watch_observe_next, values)
 
-    def _observe(self, observe, values):
+    def observe_on_gpu(self, values, stream):
+        """The same for values in the memory of the current GPU, after the work of a stream. False, and
+        nothing recorded, if they must be copied first: `gpu_failure` then says why."""
+        return self._observe(self._library.lockstep_watch_observe_on_gpu, values, stream)
+
+    def observe_next_on_gpu(self, values, stream):
+        return self._observe(self._library.lockstep_watch_observe_next_on_gpu, values, stream)
+
+    def _observe(self, observe, values, *stream):
         count = len(values) // _VALUE
         numbers = array.array("Q", values)  # many times as fast as structures of ctypes
-        self._require(observe(self._watch, numbers.buffer_info()[0], count))
+        result = observe(self._watch, numbers.buffer_info()[0], count, *stream)
+        self._require(result)
+        if result == 1:
+            self.gpu_failure = str(_failure(self._library))
+            return False
         self.rows += count
+        return True
 
     def use_threads(self, threads):
         """Measures large values on so many threads."""

@@ -1,7 +1,10 @@
 """Passes tensors to the library."""
 
+import os
+
 from lockstep import _library
 from lockstep._placement import Placement, placement_of
+from lockstep._start import say
 
 
 class Named:
@@ -18,20 +21,22 @@ class Named:
 
 
 class _Plain:
-    """A tensor in the memory of the CPU, row-major without gaps, with its own bits: apart from the
-    address, its row follows from type, dtype and shape."""
+    """A tensor in the memory of the CPU or of a GPU, row-major without gaps, with its own bits: apart
+    from the address, its row follows from type, dtype and shape. `gpu`: None: it is on the CPU."""
 
-    __slots__ = ("type", "dtype", "shape", "number", "bytes", "layout")
+    __slots__ = ("type", "dtype", "shape", "number", "bytes", "layout", "gpu")
 
     def __init__(self, tensor, number):
         self.type, self.dtype, self.shape = type(tensor), tensor.dtype, tensor.shape
+        self.gpu = None if tensor.is_cpu else tensor.device
         self.layout, self.number = tensor.layout, number
         self.bytes = tensor.numel() * tensor.element_size()
 
     def address_of(self, tensor):
         """Its address now; 0: it is not found as before. In every step this replaces the whole look."""
         if (type(tensor) is self.type and tensor.dtype is self.dtype and tensor.layout is self.layout
-                and tensor.is_cpu and tensor.shape == self.shape and tensor.is_contiguous()
+                and (tensor.is_cpu if self.gpu is None else tensor.device == self.gpu)
+                and tensor.shape == self.shape and tensor.is_contiguous()
                 and not tensor.is_neg()
                 and (not tensor.storage_offset() or tensor.untyped_storage().nbytes())):
             return tensor.data_ptr()  # 0 if its storage is freed
@@ -44,16 +49,16 @@ class Rows:
     def __init__(self, watch, torch):
         self._watch, self._torch = watch, torch
         self._values, self._alive = [], []
+        self._on_gpus = {}  # pairs of values, and of their tensors, by device
         self.bytes = 0  # of the values that are compared
 
     def add(self, named, tensor, phase, kind, micro_batch=0):
         plain = named.plain.get((phase, kind))
         if plain is not None and not named.reason:
             data = plain.address_of(tensor)
-            if data:
-                self._alive.append(tensor)
+            if data and (plain.gpu is None or not self._watch.gpu_failure):
                 self.bytes += plain.bytes
-                self._values += plain.number, micro_batch, data, 0
+                self._values_on(plain.gpu, tensor).extend((plain.number, micro_batch, data, 0))
                 return
         placed = (Placement(None, reason=named.reason) if named.reason
                   else placement_of(tensor, named.known))
@@ -74,23 +79,59 @@ class Rows:
             number = named.numbers[key] = self._watch.describe(
                 phase, kind, named.name, dtype, shape, placed.part, placed.group, placed.reason)
         data = strides = 0
+        values = self._values
         if not placed.reason:
-            local = self._in_memory(local)
-            self._alive.append(local)
+            gpu = self._gpu_of(local)
+            if gpu is None:
+                local = self._in_memory(local)
+            values = self._values_on(gpu, local)
             self.bytes += local.numel() * local.element_size()
             data = local.data_ptr()
             if not local.is_contiguous():
                 sizes = _library.sizes(local.stride())
                 self._alive.append(sizes)
                 strides = _library.address_of(sizes)
-        self._values += number, micro_batch, data, strides
+        values.extend((number, micro_batch, data, strides))
         return number
 
     def write(self):
-        self._watch.observe(self._values)
+        self._write(self._watch.observe, self._watch.observe_on_gpu)
 
     def write_next(self):
-        self._watch.observe_next(self._values)
+        self._write(self._watch.observe_next, self._watch.observe_next_on_gpu)
+
+    def _write(self, observe, observe_on_gpu):
+        if self._values or not self._on_gpus:
+            observe(self._values)
+        for gpu, (values, tensors) in self._on_gpus.items():
+            with self._torch.cuda.device(gpu):
+                stream = self._torch.cuda.current_stream().cuda_stream
+                is_recorded = observe_on_gpu(values, stream)
+            if not is_recorded:
+                self._say_failure()
+                copies = [self._in_memory(tensor) for tensor in tensors]
+                values[2::4] = [copy.data_ptr() for copy in copies]
+                observe(values)
+
+    def _say_failure(self):
+        if os.environ.get("RANK", "0") == "0":
+            say("tensors on GPUs are copied and measured on the CPU: %s" % self._watch.gpu_failure)
+
+    def _values_on(self, gpu, tensor):
+        """The values on a GPU, None: on the CPU, which one of `tensor` is added to."""
+        if gpu is None:
+            self._alive.append(tensor)
+            return self._values
+        values, tensors = self._on_gpus.setdefault(gpu, ([], []))
+        tensors.append(tensor)
+        return values
+
+    def _gpu_of(self, tensor):
+        """The GPU that measures a tensor; None: it is measured on the CPU."""
+        if (tensor.is_cuda and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
+                and not self._watch.gpu_failure):
+            return tensor.device
+        return None
 
     def _in_memory(self, tensor):
         """The tensor in the memory of the CPU, with its own bits."""

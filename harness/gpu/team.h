@@ -1,0 +1,219 @@
+#pragma once
+
+#include <cstdint>
+
+#include "harness/gpu/block_plan.h"
+#include "harness/gpu/component.h"
+#include "harness/gpu/tensor_task.h"
+#include "harness/gpu/thread_sums.h"
+
+/// The program of a team: the threads of one thread block of a GPU. It is written over `Threads`:
+/// `each(work)` calls `work(thread, state)` on each thread and waits for all, so code between two
+/// calls never reads what another thread is writing. A GPU runs the threads at the same time, the
+/// CPU one after the other, and both give the same bits: each order of additions is fixed.
+namespace lockstep::gpu {
+
+inline constexpr std::uint32_t kThreads = 256;
+inline constexpr std::uint32_t kWarp = 32;  // threads, each of which takes a pair of each block
+inline constexpr std::uint32_t kWarps = kThreads / kWarp;
+static_assert(2 * kWarp == kBlock);
+
+/// What the threads of a team share.
+struct TeamMemory {
+  PlaceKey keys[kDigestBlock];
+  union {
+    BlockPlan plans[kThreads];
+    Totals totals[kThreads / 2];
+  };
+  double lanes[kWarps][kBlock];
+  std::uint32_t is_last;
+};
+
+template <class Bits>
+LOCKSTEP_BOTH Pair<Bits> load_pair(std::uint64_t address) {
+#ifdef __CUDA_ARCH__
+  const auto load = [&](auto of) {  // no kernel writes what it measures
+    const auto both = __ldg(reinterpret_cast<const decltype(of)*>(address));
+    return Pair<Bits>{both.x, both.y};
+  };
+  if constexpr (sizeof(Bits) == 1) return load(uchar2());
+  if constexpr (sizeof(Bits) == 2) return load(ushort2());
+  if constexpr (sizeof(Bits) == 4) return load(uint2());
+  if constexpr (sizeof(Bits) == 8) return load(ulonglong2());
+#else
+  return *reinterpret_cast<const Pair<Bits>*>(address);
+#endif
+}
+
+/// The component `at` of a block, 0 if it does not belong to the part.
+template <class Bits>
+LOCKSTEP_BOTH Bits load_present(const BlockPlan& plan, std::uint32_t at, bool is_present) {
+  if (!is_present) return 0;
+  const std::uint64_t address = plan.data + at * sizeof(Bits);
+  if (address % sizeof(Bits) == 0) return *reinterpret_cast<const Bits*>(address);
+  Bits bits = 0;
+  for (std::uint32_t i = 0; i < sizeof(Bits); ++i) {
+    const std::uint8_t byte = reinterpret_cast<const std::uint8_t*>(address)[i];
+    bits = static_cast<Bits>(bits | static_cast<Bits>(byte) << (8 * i));
+  }
+  return bits;
+}
+
+/// The first component of the pair that goes to the lanes of a thread.
+LOCKSTEP_BOTH inline std::uint32_t place_in(const BlockPlan& plan, std::uint32_t thread_of_warp) {
+  return 2 * (thread_of_warp ^ plan.lane / 2U);
+}
+
+/// Whether pairs of all these blocks may be loaded at once, and their words have the same keys.
+template <std::uint32_t count>
+LOCKSTEP_BOTH bool are_alike(const BlockPlan* plans) {
+  bool are_plain = true;
+  for (std::uint32_t k = 0; k < count; ++k) are_plain &= plans[k].is_plain;
+  return are_plain && plans[0].low_key == plans[count - 1].low_key;
+}
+
+template <class Component>
+LOCKSTEP_BOTH void add_block(const BlockPlan& plan, std::uint32_t thread_of_warp,
+                             const PlaceKey* keys, PairSums<Component>& sums) {
+  using Bits = typename Component::Bits;
+  const std::uint32_t at = place_in(plan, thread_of_warp);
+  const bool is_present[2] = {at >= plan.first && at < plan.last,
+                              at + 1 >= plan.first && at + 1 < plan.last};
+  if (!is_present[0] && !is_present[1]) return;
+  const Pair<Bits> pair = {load_present<Bits>(plan, at, is_present[0]),
+                           load_present<Bits>(plan, at + 1, is_present[1])};
+  sums.add(plan, at, pair, is_present, keys);
+  sums.finish_words(plan);
+}
+
+/// Adds a pair of each of the blocks of a warp.
+template <class Component>
+LOCKSTEP_BOTH void add_blocks(const BlockPlan* plans, std::uint32_t thread_of_warp,
+                              const PlaceKey* keys, PairSums<Component>& sums) {
+  using Bits = typename Component::Bits;
+  // Loaded before they are added: as many as registers hold.
+  constexpr std::uint32_t kAtOnce = sizeof(Bits) == 8 ? 2 : 4;
+  LOCKSTEP_KEEP_LOOP
+  for (std::uint32_t b = 0; b < kWarp; b += kAtOnce, plans += kAtOnce) {
+    if (are_alike<kAtOnce>(plans)) {
+      Pair<Bits> pairs[kAtOnce];
+      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+        const std::uint32_t at = place_in(plans[k], thread_of_warp);
+        pairs[k] = load_pair<Bits>(plans[k].data + at * sizeof(Bits));
+      }
+      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+        sums.add(plans[k], place_in(plans[k], thread_of_warp), pairs[k], {true, true}, keys);
+      }
+      sums.finish_words(plans[0]);
+      continue;
+    }
+    LOCKSTEP_KEEP_LOOP
+    for (std::uint32_t k = 0; k < kAtOnce; ++k) add_block(plans[k], thread_of_warp, keys, sums);
+  }
+}
+
+/// The same for any type.
+LOCKSTEP_BOTH inline void add_blocks(DType component, const BlockPlan* plans,
+                                     std::uint32_t thread_of_warp, const PlaceKey* keys,
+                                     ThreadState& state) {
+  with_component(component, [&](auto of) {
+    PairSums<decltype(of)> sums(state);
+    add_blocks(plans, thread_of_warp, keys, sums);
+    sums.finish();
+  });
+}
+
+LOCKSTEP_BOTH inline std::uint32_t size_of(DType component) {
+  std::uint32_t size = 0;
+  with_component(component, [&](auto of) { size = sizeof(typename decltype(of)::Bits); });
+  return size;
+}
+
+LOCKSTEP_BOTH inline bool has_whole_values(DType component) {
+  bool is_whole = false;
+  with_component(component, [&](auto of) { is_whole = PairSums<decltype(of)>::kIsWhole; });
+  return is_whole;
+}
+
+/// Writes the sums of totals and lanes of all threads to `sums`.
+template <class Threads>
+LOCKSTEP_BOTH void add_up(Threads& threads, TeamMemory& memory, bool is_whole, TensorSums* sums) {
+  threads.each([&](std::uint32_t thread, ThreadState& state) {
+    const std::uint32_t lane = thread % kWarp * 2;
+    memory.lanes[thread / kWarp][lane] = state.lanes[0];
+    memory.lanes[thread / kWarp][lane + 1] = state.lanes[1];
+  });
+  LOCKSTEP_KEEP_LOOP
+  for (std::uint32_t half = kThreads / 2; half > 0; half /= 2) {
+    threads.each([&](std::uint32_t thread, ThreadState& state) {
+      if (thread >= half && thread < 2 * half) memory.totals[thread - half] = state.totals;
+    });
+    threads.each([&](std::uint32_t thread, ThreadState& state) {
+      if (thread < half) include(state.totals, memory.totals[thread], is_whole);
+    });
+  }
+  threads.each([&](std::uint32_t thread, ThreadState& state) {
+    if (thread == 0) sums->totals = state.totals;
+    if (thread < kBlock) {
+      double lane = 0;
+      for (std::uint32_t warp = 0; warp < kWarps; ++warp) lane += memory.lanes[warp][thread];
+      sums->lanes[thread] = lane;
+    }
+    threads.publish();
+  });
+}
+
+/// Adds up the partial sums of all teams of a task.
+template <class Threads>
+LOCKSTEP_BOTH void add_up_teams(Threads& threads, TeamMemory& memory, bool is_whole,
+                                const TensorSums* partials, std::uint32_t teams, TensorSums* sums) {
+  threads.each([&](std::uint32_t thread, ThreadState& state) {
+    state = {empty_totals(is_whole), {}};
+    LOCKSTEP_KEEP_LOOP
+    for (std::uint32_t team = thread; team < teams; team += kThreads) {
+      include(state.totals, threads.read(partials[team].totals), is_whole);
+    }
+    const std::uint32_t lane = thread % kWarp * 2;
+    for (std::uint32_t team = thread / kWarp; team < teams; team += kWarps) {
+      state.lanes[0] += threads.read(partials[team].lanes[lane]);
+      state.lanes[1] += threads.read(partials[team].lanes[lane + 1]);
+    }
+  });
+  add_up(threads, memory, is_whole, sums);
+}
+
+/// The part of the kernel that one team runs. The last team of a task to finish adds up the sums of
+/// all.
+template <class Threads>
+LOCKSTEP_BOTH void run_team(Threads& threads, TeamMemory& memory, const Launch& launch,
+                            std::uint32_t team) {
+  const std::uint32_t number = launch.tasks_of_teams[team];
+  const TensorTask& task = launch.tasks[number];
+  const std::uint32_t size = size_of(task.component);
+  const bool is_whole = has_whole_values(task.component);
+  threads.each([&](std::uint32_t thread, ThreadState& state) {
+    state = {empty_totals(is_whole), {}};
+    for (std::uint32_t i = thread; i < kDigestBlock; i += kThreads) memory.keys[i] = place_key(i);
+  });
+  LOCKSTEP_KEEP_LOOP
+  for (std::uint32_t turn = 0; turn < task.turns; ++turn) {
+    const std::uint64_t tile = std::uint64_t{team - task.first_team} * task.turns + turn;
+    threads.each([&](std::uint32_t thread, ThreadState&) {
+      memory.plans[thread] = plan_of(task, size, tile * kThreads + thread);
+    });
+    threads.each([&](std::uint32_t thread, ThreadState& state) {
+      add_blocks(task.component, memory.plans + thread / kWarp * kWarp, thread % kWarp, memory.keys,
+                 state);
+    });
+  }
+  if (task.teams == 1) return add_up(threads, memory, is_whole, launch.results + number);
+  add_up(threads, memory, is_whole, launch.partials + team);
+  threads.each([&](std::uint32_t thread, ThreadState&) {
+    if (thread == 0) memory.is_last = threads.count(launch.finished[number]) == task.teams;
+  });
+  if (memory.is_last == 0) return;
+  add_up_teams(threads, memory, is_whole, launch.partials + task.first_team, task.teams,
+               launch.results + number);
+}
+
+}  // namespace lockstep::gpu
