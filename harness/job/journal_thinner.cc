@@ -22,9 +22,10 @@ void JournalThinner::look(const RankFollower& follower, std::int64_t ahead) {
 void JournalThinner::thin_one(int rank, const std::vector<std::int64_t>& ended,
                               const RankFollower& follower) {
   std::size_t& thinned = thinned_[rank];
-  if (ended.size() <= thinned + kWholeSegments || ended[thinned] > follower.agreed_step()) return;
+  const std::size_t place = kFirstSegments + thinned;
+  if (ended.size() <= place + kLastSegments || ended[place] > follower.agreed_step()) return;
   const auto keeps = [&](std::int64_t step) { return follower.is_landmark(step); };
-  const int number = static_cast<int>(thinned) + 1;
+  const int number = static_cast<int>(place) + 1;
   // In this order: rows without sketches would have no estimates.
   thin_journal(segment_file(journal_file(folder_, rank), number), keeps);
   thin_sketches(segment_file(sketch_file(folder_, rank), number), keeps);

@@ -17,8 +17,10 @@ namespace lockstep {
 /// they go on observing every step.
 class JournalThinner {
  public:
-  /// Segments of a rank's journal that have ended and are kept whole.
-  static constexpr std::size_t kWholeSegments = 4;
+  /// The first segments of a rank's journal stay whole: another job is compared from its begin on.
+  static constexpr std::size_t kFirstSegments = 4;
+  /// So do the last ones that have ended.
+  static constexpr std::size_t kLastSegments = 8;
   /// `folder`: of the job's files.
   JournalThinner(std::filesystem::path folder, WatchControl& control)
       : folder_(std::move(folder)), control_(control) {}

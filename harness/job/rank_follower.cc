@@ -37,10 +37,9 @@ void RankFollower::add(int rank, const IndexedStep& step) {
 }
 
 void RankFollower::note_landmark(std::int64_t step, const Open& open) {
-  constexpr std::int64_t kFirst = 8;        // a report shows the samples of these
   constexpr std::int64_t kDistance = 100;   // in observed steps
   constexpr std::size_t kMostKinds = 1000;  // a job that changes its tensors in every step
-  const bool is_regular = ended_steps_ < kFirst || ended_steps_ % kDistance == 0;
+  const bool is_regular = ended_steps_ % kDistance == 0;
   const bool is_new = kinds_.size() < kMostKinds && kinds_.insert(open.tensors).second;
   const bool is_first_non_finite = !open.is_finite && !has_non_finite_;
   ++ended_steps_;

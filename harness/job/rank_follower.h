@@ -30,8 +30,8 @@ class RankFollower {
 
   /// The last step up to which all ranks have observed the same steps and agreed in them; 0: none.
   std::int64_t agreed_step() const;
-  /// Whether a report needs the rows of a step before that: it is one of the first, one of 100, or
-  /// the first with its tensors or with an element that is not finite.
+  /// Whether a report needs the rows of a step before that: it is one of 100, or the first with its
+  /// tensors or with an element that is not finite.
   bool is_landmark(std::int64_t step) const { return landmarks_.contains(step); }
   /// The last steps of the segments that a rank's journal has ended, in their order.
   std::map<int, std::vector<std::int64_t>> ended_segments() const;

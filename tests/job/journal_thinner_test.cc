@@ -103,96 +103,97 @@ class ThinnedJob : public testing::Test {
   std::optional<JournalThinner> thinner_;
 };
 
-TEST_F(ThinnedJob, KeepsItsLastSegmentsAndOneOfAHundredSteps) {
-  observe_all(1, 300);
+TEST_F(ThinnedJob, KeepsItsFirstAndLastSegmentsAndOneOfAHundredSteps) {
+  observe_all(1, 400);
   look(40);
-  // 29 segments have ended, and of these the last four are whole.
-  std::vector<std::int64_t> expected = range(1, 8);
-  for (const std::int64_t step : {101, 201}) expected.push_back(step);
-  for (const std::int64_t step : range(251, 300)) expected.push_back(step);
+  // 39 segments have ended.
+  std::vector<std::int64_t> expected = range(1, 40);
+  for (const std::int64_t step : {101, 201, 301}) expected.push_back(step);
+  for (const std::int64_t step : range(311, 400)) expected.push_back(step);
   for (int rank = 0; rank < kRanks; ++rank) {
     EXPECT_EQ(steps_of(rank), expected);
-    EXPECT_EQ(sketched_steps_of(rank, 300), expected);
-    EXPECT_EQ(JournalReader(journal_file(folder(), rank)).rows(), 300);
+    EXPECT_EQ(sketched_steps_of(rank, 400), expected);
+    EXPECT_EQ(JournalReader(journal_file(folder(), rank)).rows(), 400);
   }
 }
 
 /// All ranks count the same segments in the same step.
 TEST_F(ThinnedJob, TellsItsRanksAheadOfTime) {
-  observe_all(1, 60);
+  observe_all(1, 140);
   look();
-  EXPECT_EQ(follower_.last_step(), 59);
-  EXPECT_EQ(control_->thinned_segments(61), 0);
-  EXPECT_EQ(control_->thinned_segments(62), 1);
-  observe_all(61, 62);
+  EXPECT_EQ(follower_.last_step(), 139);
+  EXPECT_EQ(control_->thinned_segments(141), 0);
+  EXPECT_EQ(control_->thinned_segments(142), 1);
+  observe_all(141, 142);
   look();
-  observe_all(63, 80);
+  observe_all(143, 160);
   look(5);  // three segments: the second and the third are told together
-  EXPECT_EQ(control_->thinned_segments(79), 1);
-  EXPECT_EQ(control_->thinned_segments(82), 3);
+  EXPECT_EQ(control_->thinned_segments(159), 1);
+  EXPECT_EQ(control_->thinned_segments(162), 3);
   EXPECT_EQ(control_->thinned_segments(1000), 3);
 }
 
 TEST_F(ThinnedJob, KeepsTheFirstStepsOfTheirKind) {
-  for (std::int64_t step = 1; step <= 90; ++step) {
+  for (std::int64_t step = 1; step <= 180; ++step) {
     for (int rank = 0; rank < kRanks; ++rank) {
-      const char* const name = step == 15 || step == 16 ? "bias" : "weight";
-      observe(rank, step, 1, name, step == 33 || step == 34 ? 1 : 0);
+      const char* const name = step == 45 || step == 46 ? "bias" : "weight";
+      observe(rank, step, 1, name, step == 53 || step == 54 ? 1 : 0);
     }
   }
   look(10);
-  std::vector<std::int64_t> expected = range(1, 8);
-  for (const std::int64_t step : {15, 33}) expected.push_back(step);
-  for (const std::int64_t step : range(41, 90)) expected.push_back(step);
+  std::vector<std::int64_t> expected = range(1, 40);
+  for (const std::int64_t step : {45, 53}) expected.push_back(step);
+  for (const std::int64_t step : range(91, 180)) expected.push_back(step);
   EXPECT_EQ(steps_of(0), expected);
   EXPECT_EQ(steps_of(1), expected);
 }
 
 TEST_F(ThinnedJob, IsLeftAloneWhereRanksDiffer) {
-  observe_all(1, 19);
-  observe(0, 20, 1);
-  observe(1, 20, 2);
-  observe_all(21, 100);
+  observe_all(1, 59);
+  observe(0, 60, 1);
+  observe(1, 60, 2);
+  observe_all(61, 200);
   look(10);
-  EXPECT_EQ(steps_of(0), range(1, 100));
+  EXPECT_EQ(steps_of(0), range(1, 200));
   EXPECT_EQ(control_->thinned_segments(1000), 0);
 }
 
 TEST_F(ThinnedJob, WaitsForASlowRank) {
-  for (std::int64_t step = 1; step <= 100; ++step) observe(0, step);
-  for (std::int64_t step = 1; step <= 12; ++step) observe(1, step);
+  for (std::int64_t step = 1; step <= 200; ++step) observe(0, step);
+  for (std::int64_t step = 1; step <= 52; ++step) observe(1, step);
   look(10);
-  std::vector<std::int64_t> expected = range(1, 8);
-  for (const std::int64_t step : range(11, 100)) expected.push_back(step);
+  std::vector<std::int64_t> expected = range(1, 40);
+  for (const std::int64_t step : range(51, 200)) expected.push_back(step);
   EXPECT_EQ(steps_of(0), expected);
-  EXPECT_EQ(steps_of(1), range(1, 12));
+  EXPECT_EQ(steps_of(1), range(1, 52));
   EXPECT_EQ(control_->thinned_segments(1000), 0);
 }
 
 TEST_F(ThinnedJob, WaitsForAStepThatOneRankDidNotObserve) {
-  for (std::int64_t step = 1; step <= 100; ++step) {
+  for (std::int64_t step = 1; step <= 200; ++step) {
     observe(0, step);
-    if (step != 15) observe(1, step);
+    if (step != 55) observe(1, step);
   }
   look(10);
-  EXPECT_EQ(steps_of(0).size(), 98U);  // 9 and 10 are gone
+  EXPECT_EQ(steps_of(0).size(), 190U);  // 41 to 50 are gone
 }
 
 TEST_F(ThinnedJob, IsLeftAloneWhileValuesAreStored) {
   control_->ask_to_keep();
-  observe_all(1, 100);
+  observe_all(1, 200);
   look(10);
-  EXPECT_EQ(steps_of(0), range(1, 100));
+  EXPECT_EQ(steps_of(0), range(1, 200));
 }
 
 TEST_F(ThinnedJob, GoesOnIfItsFilesCannotBeWritten) {
-  fs::create_directory(folder() / "rank-0.csv.tmp");  // where the thinned file would be made
-  observe_all(1, 60);
+  const fs::path blocked = folder() / "rank-0.segment-5.csv.tmp";
+  fs::create_directory(blocked);  // where the thinned file would be made
+  observe_all(1, 150);
   look(10);
-  fs::remove(folder() / "rank-0.csv.tmp");
-  observe_all(61, 100);
+  fs::remove(blocked);
+  observe_all(151, 200);
   look(10);
-  EXPECT_EQ(steps_of(0), range(1, 100));
+  EXPECT_EQ(steps_of(0), range(1, 200));
   EXPECT_EQ(control_->thinned_segments(1000), 0);
 }
 

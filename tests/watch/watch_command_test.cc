@@ -345,14 +345,14 @@ TEST_F(WatchCommand, ObservesFewerStepsOnceTheHistoryIsUsedUp) {
 /// The same history suffices as long as ranks agree. The job takes its time, as real ones do.
 TEST_F(WatchCommand, FindsTheExactStepThoughTheRowsOfOldOnesAreRemoved) {
   const Outcome outcome =
-      watch("--history 1", "env STEPS=200 FAULT_FROM=190 PAUSE=0.04 " + torchrun("one_training"));
+      watch("--history 1", "env STEPS=200 FAULT_FROM=190 PAUSE=0.06 " + torchrun("one_training"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   const std::string report = unwrapped(outcome.err);
   EXPECT_THAT(report, HasSubstr("ranks differ from step 190 on"));
   EXPECT_THAT(report, HasSubstr("steps in which all ranks agreed were removed: --history"));
   EXPECT_THAT(report, Not(HasSubstr("not observed")));
   EXPECT_THAT(report, Not(HasSubstr("one of 100 steps")));
-  EXPECT_TRUE(fs::exists(out() / "job" / "rank-1.segment-2.csv"));
+  EXPECT_TRUE(fs::exists(out() / "job" / "rank-1.segment-12.csv"));
   const Outcome again = run_shell(kLockstep + " report --full " + out().string());
   EXPECT_EQ(again.status, 1) << again.err;
   EXPECT_THAT(unwrapped(again.out), HasSubstr("ranks differ from step 190 on"));

@@ -4,7 +4,7 @@ its arguments."""
 import os
 
 _BYTES_OF_ROW = 832  # about: of a row in the journal, and of its sketch
-_SEGMENTS = 8  # files of rows in a history
+_SEGMENTS = 16  # files of rows in a history
 
 
 class Settings:
