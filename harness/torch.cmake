@@ -66,6 +66,8 @@ function(lockstep_add_torch)
 endfunction()
 
 # Torch headers that most sources include, parsed once for all targets: half of their compile time.
+# GCC instantiates anew, in each source, the templates that the inline functions of these headers use:
+# a header that few sources include costs more than it saves.
 # One header serves all, so programs are compiled as position-independent, like libraries.
 function(lockstep_precompile_torch target)
   if(NOT TARGET lockstep_torch_precompiled)
@@ -76,8 +78,7 @@ function(lockstep_precompile_torch target)
                           lockstep_warnings)
     target_precompile_headers(lockstep_torch_precompiled PRIVATE
       <ATen/TensorOperators.h> <ATen/core/Tensor.h> <ATen/core/grad_mode.h>
-      <c10/util/Exception.h> <torch/csrc/autograd/custom_function.h>
-      <fmt/format.h> <fmt/ranges.h>
+      <c10/util/Exception.h>
       <algorithm> <filesystem> <functional> <map> <memory> <optional> <string> <vector>)
   endif()
   get_target_property(type ${target} TYPE)

@@ -88,6 +88,8 @@ foreach(seed RANGE 2000 2040 10)
                 COMMAND watch_tests --gtest_filter=RandomWatchedTrainings.AreJudgedRightOneByOne
                 ENVIRONMENT LOCKSTEP_TEST_SEEDS=10 LOCKSTEP_FIRST_TEST_SEED=${seed})
 endforeach()
+# Other ways to hang, and to run a module.
+lockstep_soak(watch more_jobs COMMAND watch_tests --gtest_filter=Soak/*)
 
 foreach(version 2.6.0 newest)
   lockstep_soak(watch watched_with_torch_${version}

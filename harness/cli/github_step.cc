@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 /// GitHub drops a summary of more bytes as a whole.
 constexpr std::uint64_t kMostOfASummary = 1024 * 1024;
 
-std::string variable(const char* name) {
+std::string github_variable(const char* name) {
   const char* const value = std::getenv(name);
   return value ? value : "";
 }
@@ -63,11 +63,11 @@ void append_summary(const RunRecord& run, const std::string& file) {
 
 bool show_in_github_step(const RunRecord& run, const std::optional<KnownFindings>& known,
                          std::FILE* log) {
-  if (variable("GITHUB_ACTIONS") == "true") {
+  if (github_variable("GITHUB_ACTIONS") == "true") {
     std::fputs(annotations(without_known(run, known)).c_str(), log);
     std::fflush(log);
   }
-  const std::string file = variable("GITHUB_STEP_SUMMARY");
+  const std::string file = github_variable("GITHUB_STEP_SUMMARY");
   if (!file.empty()) append_summary(run, file);
   return !file.empty();
 }

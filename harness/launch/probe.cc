@@ -86,12 +86,12 @@ Probe probe_program(const std::vector<std::string>& words, std::chrono::millisec
 }
 
 std::string first_line(const std::string& text) {
-  constexpr const char* kBlank = " \t\r\f\v";
+  constexpr const char* kSpace = " \t\r\f\v";
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    const auto begin = line.find_first_not_of(kBlank);
+    const auto begin = line.find_first_not_of(kSpace);
     if (begin != std::string::npos) {
-      return line.substr(begin, line.find_last_not_of(kBlank) - begin + 1);
+      return line.substr(begin, line.find_last_not_of(kSpace) - begin + 1);
     }
   }
   return {};

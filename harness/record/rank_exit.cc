@@ -15,21 +15,21 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-void write_json(const fs::path& file, const Json& json) {
-  write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+void write_json(const fs::path& file, const OrderedJson& json) {
+  write_whole_file(file, json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
 }
 
 /// Result of `parse` for the file; empty if the file is missing.
 template <class Parse>
 auto read_file(const fs::path& file, const char* expected, const Parse& parse)
-    -> std::optional<decltype(parse(Json()))> {
+    -> std::optional<decltype(parse(OrderedJson()))> {
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return std::nullopt;
   const std::string text = read_text(file, kLargestStatus);
   try {
-    return parse(Json::parse(text));
+    return parse(OrderedJson::parse(text));
   } catch (const Error&) {
     throw;
   } catch (const std::exception&) {
@@ -53,26 +53,26 @@ fs::path rank_here_file(const fs::path& folder, int rank) {
 }
 
 void write_rank_exit(const fs::path& folder, const LaunchedExit& exit) {
-  Json json = {{"process", exit.process},
-               {"rank", exit.end.rank},
-               {"world_size", exit.world_size},
-               {"launcher", exit.launcher},
-               {"host", exit.host},
-               {"kind", name(exit.end.kind)},
-               {"cause", name(exit.end.cause)},
-               {"code", exit.end.code},
-               {"detail", exit.end.detail},
-               {"ended_s", exit.ended_s},
-               {"ended_ns", exit.end.ended_ns.value_or(0)}};
+  OrderedJson json = {{"process", exit.process},
+                      {"rank", exit.end.rank},
+                      {"world_size", exit.world_size},
+                      {"launcher", exit.launcher},
+                      {"host", exit.host},
+                      {"kind", name(exit.end.kind)},
+                      {"cause", name(exit.end.cause)},
+                      {"code", exit.end.code},
+                      {"detail", exit.end.detail},
+                      {"ended_s", exit.ended_s},
+                      {"ended_ns", exit.end.ended_ns.value_or(0)}};
   if (exit.end.limit_s) json["limit_s"] = *exit.end.limit_s;
   write_json(rank_exit_file(folder, exit.end.rank), json);
 }
 
 std::optional<LaunchedExit> read_rank_exit(const fs::path& folder, int rank) {
   const fs::path file = rank_exit_file(folder, rank);
-  return read_file(file, kExitFields, [&](const Json& json) {
+  return read_file(file, kExitFields, [&](const OrderedJson& json) {
     LaunchedExit exit;
-    const Json& word = json.at("kind");
+    const OrderedJson& word = json.at("kind");
     const auto kind = parse<ExitKind>(word.get<std::string>());
     const auto cause = parse<ExitCause>(json.at("cause").get<std::string>());
     if (!kind) throw malformed(file.string(), 0, 0, kExitFields, word.dump());
@@ -105,11 +105,12 @@ void write_world(const fs::path& folder, const World& world) {
 }
 
 std::optional<World> read_world(const fs::path& folder) {
-  return read_file(
-      world_file(folder), "the rendezvous (host, port, token) in JSON", [](const Json& json) {
-        return World{json.at("host").get<std::string>(), whole_number<int>(json, "port"),
-                     json.at("token").get<std::string>()};
-      });
+  return read_file(world_file(folder), "the rendezvous (host, port, token) in JSON",
+                   [](const OrderedJson& json) {
+                     return World{json.at("host").get<std::string>(),
+                                  whole_number<int>(json, "port"),
+                                  json.at("token").get<std::string>()};
+                   });
 }
 
 }  // namespace lockstep

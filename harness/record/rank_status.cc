@@ -18,16 +18,16 @@ std::filesystem::path rank_status_file(const std::filesystem::path& folder, int 
 }
 
 void write_rank_status(const std::filesystem::path& file, const RankStatus& status) {
-  using Json = nlohmann::ordered_json;
-  Json json = {{"process", status.process}, {"step", status.step},        {"line", status.line},
-               {"ended", status.ended},     {"raised", status.raised},    {"is_own", status.is_own},
-               {"error", status.error},     {"cause", name(status.cause)}};
+  nlohmann::ordered_json json = {{"process", status.process}, {"step", status.step},
+                                 {"line", status.line},       {"ended", status.ended},
+                                 {"raised", status.raised},   {"is_own", status.is_own},
+                                 {"error", status.error},     {"cause", name(status.cause)}};
   if (status.step_s) json["step_s"] = *status.step_s;
   if (status.rows) json["rows"] = *status.rows;
   if (status.step_began_ns) json["step_began_ns"] = *status.step_began_ns;
   if (status.rendezvous) json["rendezvous"] = name(*status.rendezvous);
   // A framework's error may hold any bytes, and the status must still be written.
-  write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_whole_file(file, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 namespace {

@@ -35,8 +35,6 @@ std::size_t first_run_of(const RunRecord& run, const Cell& again) {
   return static_cast<std::size_t>(found - run.cells.begin());
 }
 
-bool has_run(const CellRecord& cell) { return cell.processes > 0; }
-
 /// A reduced run that holds only the input for judging `cell`, the first of its cells.
 RunRecord run_about(const RunRecord& run, std::size_t cell) {
   RunRecord part;

@@ -14,6 +14,9 @@
 
 namespace lockstep {
 
+/// Whether processes were started for the cell.
+inline bool has_run(const CellRecord& cell) { return cell.processes > 0; }
+
 /// Reports the progress of a run on standard error: each failure once its cell has ended. On a
 /// terminal it replaces one line; elsewhere it writes a line per scenario if there are several. For
 /// that it judges a cell as soon as the cell and its reference have ended, but does not store the

@@ -55,8 +55,6 @@ class GrowingRecord {
   Clock::time_point due_;
 };
 
-bool has_run(const CellRecord& cell) { return cell.processes > 0; }
-
 void note_interruption(RunRecord& run) {
   if (Interruption::noted() == 0) return;
   run.notes.push_back(fmt::format("interrupted by {}: {} of {} cells were run",

@@ -17,12 +17,13 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from browser import Browser
 
+TWO_RANKS = pathlib.Path(__file__).resolve().parents[1] / "watch/two_ranks.sh"
 TRAINING = """
-import os, sys
+import os
 import torch
 import torch.distributed as dist
 torch.set_num_threads(1)
-dist.init_process_group("gloo")
+dist.init_process_group("gloo", init_method=os.environ["STORE"], rank=int(os.environ["RANK"]), world_size=2)
 torch.manual_seed(0)
 module = torch.nn.Linear(6, 3)
 model = torch.nn.parallel.DistributedDataParallel(module)
@@ -30,9 +31,9 @@ optimizer = torch.optim.SGD(module.parameters(), lr=0.05)
 for step in range(1, 13):
     batch = torch.randn(4, 6, generator=torch.Generator().manual_seed(10 * step + dist.get_rank()))
     optimizer.zero_grad()
-    loss = model(batch).pow(2).mean() * (2 if sys.argv[1] == "twice" else 1)
+    loss = model(batch).pow(2).mean() * (2 if os.environ["WAY"] == "twice" else 1)
     loss.backward()
-    if sys.argv[1] == "apart" and step == 7 and dist.get_rank() == 1:
+    if os.environ["WAY"] == "apart" and step == 7 and dist.get_rank() == 1:
         module.bias.grad[0] += 1
     optimizer.step()
 """
@@ -54,8 +55,8 @@ class Runs(unittest.TestCase):
                               capture_output=True, text=True, timeout=120)
 
     def watch(self, way):
-        self.call("watch", "--out", way, "--label", way, "--format", "html", "--", PYTHON, "-m",
-                  "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py", way)
+        self.call("watch", "--out", way, "--label", way, "--format", "html", "--", "env", "WAY=" + way,
+                  TWO_RANKS, PYTHON, "train.py")
 
     def show(self, run, name="page", *command):
         """Opens the page of a run, which must be silent and accessible. Returns the run's record."""

@@ -62,12 +62,6 @@ const std::vector<Hang>& hangs() {
        1,
        {"rank 1 never entered collective 8 of the group world in step 3, allreduce",
         in_line("load_next_batch", "# asleep")}},
-      {"asleep_under_fully_shard",
-       "asleep",
-       "fully_shard",
-       "--on-stall kill",
-       1,
-       {"rank 1 never entered collective", in_line("load_next_batch", "# asleep")}},
       {"asleep_with_collectives_by_hand",
        "asleep",
        "by_hand",
@@ -75,20 +69,6 @@ const std::vector<Hang>& hangs() {
        0,
        {"rank 1 never entered collective", at("dist.all_reduce(parameter.grad)"),
         in_line("load_next_batch", "# asleep")}},
-      {"asleep_after_thousands_of_collectives",
-       "asleep_late",
-       "ddp",
-       "--on-stall kill",
-       1,
-       {"rank 1 never entered collective 4008 of the group world in step 3, allreduce",
-        in_line("load_next_batch", "# asleep")}},
-      {"after_a_pause",
-       "long_pause",
-       "ddp",
-       "--on-stall kill",
-       1,
-       {"rank 1 never entered collective 8 of the group world in step 3, allreduce",
-        in_line("load_next_batch", "# no collective is open at first")}},
       {"a_batch_less",
        "a_batch_less",
        "ddp",
@@ -139,9 +119,37 @@ const std::vector<Hang>& hangs() {
       // Healthy ones.
       {"evaluates_on_one_rank", "evaluates", "ddp", "", 0, {"in lockstep: 4 of 4 parameters"}},
       {"checkpoints", "checkpoints", "ddp", "--on-stall kill", 0, {"in lockstep: 4 of 4"}},
+      {"never_pauses", "", "ddp", "--on-stall kill --expect hangs", 1, {"in lockstep: 4 of 4"}},
+  };
+  return all;
+}
+
+/// Variations of those above.
+const std::vector<Hang>& hangs_of_the_soak() {
+  static const std::vector<Hang> all = {
+      {"asleep_under_fully_shard",
+       "asleep",
+       "fully_shard",
+       "--on-stall kill",
+       1,
+       {"rank 1 never entered collective", in_line("load_next_batch", "# asleep")}},
+      {"asleep_after_thousands_of_collectives",
+       "asleep_late",
+       "ddp",
+       "--on-stall kill",
+       1,
+       {"rank 1 never entered collective 4008 of the group world in step 3, allreduce",
+        in_line("load_next_batch", "# asleep")}},
+      {"after_a_pause",
+       "long_pause",
+       "ddp",
+       "--on-stall kill",
+       1,
+       {"rank 1 never entered collective 8 of the group world in step 3, allreduce",
+        in_line("load_next_batch", "# no collective is open at first")}},
+      // Healthy ones.
       {"joins_late", "joins_late", "ddp", "--on-stall kill", 0, {"in lockstep: 4 of 4"}},
       {"leaves_early", "leaves_early", "ddp", "--on-stall kill", 0, {"in lockstep: 4 of 4"}},
-      {"never_pauses", "", "ddp", "--on-stall kill --expect hangs", 1, {"in lockstep: 4 of 4"}},
   };
   return all;
 }
@@ -150,7 +158,11 @@ const std::vector<Hang>& hangs() {
 class Runs {
  public:
   static const Runs& get() {
-    static const Runs runs;
+    static const Runs runs(hangs());
+    return runs;
+  }
+  static const Runs& of_the_soak() {
+    static const Runs runs(hangs_of_the_soak());
     return runs;
   }
 
@@ -167,22 +179,21 @@ class Runs {
   }
 
  private:
-  Runs() {
-    std::vector<Outcome> outcomes(hangs().size());
+  explicit Runs(const std::vector<Hang>& all) {
+    std::vector<Outcome> outcomes(all.size());
     std::atomic<std::size_t> next = 0;
     {
       std::vector<std::jthread> some(4);
       for (std::jthread& one : some) {
         one = std::jthread([&] {
-          for (std::size_t i = next++; i < outcomes.size(); i = next++) outcomes[i] = run(i);
+          for (std::size_t i = next++; i < all.size(); i = next++) outcomes[i] = run(all[i]);
         });
       }
     }
-    for (std::size_t i = 0; i < outcomes.size(); ++i) outcomes_[hangs()[i].name] = outcomes[i];
+    for (std::size_t i = 0; i < all.size(); ++i) outcomes_[all[i].name] = outcomes[i];
   }
 
-  Outcome run(std::size_t i) const {
-    const Hang& hang = hangs()[i];
+  Outcome run(const Hang& hang) const {
     const fs::path folder = folder_.path() / hang.name;
     return run_shell(
         fmt::format("HANG={} ENGINE={} PAUSE=14 timeout 90 {} watch --out {}/run --stall 6 {} -- "
@@ -195,20 +206,30 @@ class Runs {
   std::map<std::string, Outcome> outcomes_;
 };
 
-class HangingJob : public testing::TestWithParam<Hang> {};
-
-TEST_P(HangingJob, IsToldByRankCollectiveAndLine) {
-  const Hang& hang = GetParam();
-  const Outcome& outcome = Runs::get().outcome(hang.name);
+void expect_told(const Hang& hang, const Outcome& outcome) {
   EXPECT_EQ(outcome.status, hang.status) << outcome.err;
   for (const std::string& text : hang.said) {
     EXPECT_THAT(unwrapped(outcome.err), HasSubstr(text));
   }
 }
 
+class HangingJob : public testing::TestWithParam<Hang> {};
+
+TEST_P(HangingJob, IsToldByRankCollectiveAndLine) {
+  expect_told(GetParam(), Runs::get().outcome(GetParam().name));
+}
+
+class HangingJobOfTheSoak : public testing::TestWithParam<Hang> {};
+
+TEST_P(HangingJobOfTheSoak, IsToldByRankCollectiveAndLine) {
+  expect_told(GetParam(), Runs::of_the_soak().outcome(GetParam().name));
+}
+
 std::string name_of_hang(const testing::TestParamInfo<Hang>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(Watched, HangingJob, testing::ValuesIn(hangs()), name_of_hang);
+INSTANTIATE_TEST_SUITE_P(Soak, HangingJobOfTheSoak, testing::ValuesIn(hangs_of_the_soak()),
+                         name_of_hang);
 
 TEST(PauseOfAJob, IsToldAndTakenBack) {
   const std::string& said = Runs::get().outcome("evaluates_on_one_rank").err;

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -20,11 +19,6 @@ using testing::HasSubstr;
 /// Where `import lockstep` is found in a build.
 const std::string kWithPackage =
     fmt::format("env PYTHONPATH={}/share/lockstep/python ", LOCKSTEP_BUILD);
-
-std::string python() {
-  const char* const other = std::getenv("LOCKSTEP_TEST_PYTHON");
-  return other ? other : LOCKSTEP_PYTHON;
-}
 
 Outcome report_of(const fs::path& folder, const std::string& options = "") {
   return run_shell(fmt::format("{} report {} {}", LOCKSTEP_PROGRAM, folder.string(), options));
@@ -163,7 +157,7 @@ TEST(InCodeUnderWatch, DoesNothing) {
              "    optimizer.step()\n    lockstep.stop()\n");
   const Outcome outcome =
       run_shell(fmt::format("cd {} && {} watch --out run -- {} train.py", folder.path().string(),
-                            LOCKSTEP_PROGRAM, python()));
+                            LOCKSTEP_PROGRAM, python_of_trainings()));
   EXPECT_EQ(outcome.status, 3) << outcome.err;  // a single rank has nothing to agree with
   EXPECT_EQ(outcome.out, (folder.path() / "run").string() + "\n");
   EXPECT_THAT(outcome.err, HasSubstr("lockstep: lockstep.watch() does nothing here: "));
@@ -188,7 +182,7 @@ TEST(InCodeFailure, RaisesNothingIntoTheJob) {
              "print('trained')\n");
   const Outcome outcome =
       run_shell(fmt::format("cd {} && ulimit -f 40; trap '' XFSZ; {} {} train.py",
-                            folder.path().string(), kWithPackage, python()));
+                            folder.path().string(), kWithPackage, python_of_trainings()));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "trained\n");
   EXPECT_THAT(outcome.err, HasSubstr("lockstep: rank 0 is no longer observed: Cannot write "));

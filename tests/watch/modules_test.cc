@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "tests/command.h"
@@ -16,18 +15,13 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-std::string python_of_modules() {
-  const char* const other = std::getenv("LOCKSTEP_TEST_PYTHON");
-  return other ? other : LOCKSTEP_PYTHON;
-}
-
 /// The training prints a line per row that is not what it has to be.
 TEST(ModulesInCode, HaveTheirRowsAndChangeNothing) {
   const TemporaryFolder folder;
   const Outcome outcome = run_shell(fmt::format(
       "env PYTHONPATH={}/share/lockstep/python OMP_NUM_THREADS=1 {} -W ignore "
       "{}/tests/watch/modules_training.py {}",
-      LOCKSTEP_BUILD, python_of_modules(), LOCKSTEP_SOURCE_DIR, folder.path().string()));
+      LOCKSTEP_BUILD, python_of_trainings(), LOCKSTEP_SOURCE_DIR, folder.path().string()));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, Not(HasSubstr("lockstep: "))) << outcome.err;

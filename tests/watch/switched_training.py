@@ -9,6 +9,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+import meeting
+
 FILES = pathlib.Path(os.environ["LOCKSTEP_WATCH_FOLDER"])
 SOME = 5  # steps
 
@@ -34,7 +36,7 @@ class User:
 
 
 torch.set_num_threads(1)
-dist.init_process_group("gloo")
+meeting.join()
 torch.manual_seed(0)
 module = nn.Linear(8, 4)
 wrapped = nn.parallel.DistributedDataParallel(module)

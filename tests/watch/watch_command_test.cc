@@ -1,5 +1,7 @@
 // `lockstep watch` around commands that train nothing, and around one that trains.
 
+#include "tests/watch/watch_command.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "tests/command.h"
 #include "tests/watch/torchrun.h"
 
 namespace lockstep {
@@ -19,20 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
-
-const std::string kLockstep = LOCKSTEP_PROGRAM;
-
-class WatchCommand : public testing::Test {
- protected:
-  Outcome watch(const std::string& options, const std::string& job) const {
-    return run_shell(
-        fmt::format("{} watch --out {} {} -- {}", kLockstep, out().string(), options, job));
-  }
-  fs::path out() const { return folder_.path() / "run"; }
-
- private:
-  TemporaryFolder folder_;
-};
 
 TEST_F(WatchCommand, PassesOutputAndStatusOfTheJobThrough) {
   const Outcome outcome = watch("", "sh -c 'echo of the job; echo error >&2; exit 7'");
@@ -129,7 +116,7 @@ std::vector<std::int64_t> steps_after(const std::string& text, const std::string
 }
 
 TEST_F(WatchCommand, IsSwitchedOnAndOffWhileTheJobRuns) {
-  const Outcome outcome = watch("--off --expect agrees", torchrun("switched_training"));
+  const Outcome outcome = watch("--off --expect agrees", two_ranks("switched_training"));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   const auto on = steps_after("lockstep: steps are observed from step ", outcome.err);
   const auto off = steps_after("lockstep: no step is observed from step ", outcome.err);
@@ -226,7 +213,7 @@ TEST_F(WatchCommand, CountsCollectivesByTheGroupsThatCalledThem) {
 }
 
 TEST_F(WatchCommand, DoesNotFailForKnownFindings) {
-  const std::string faulty = "env FAULT=1 " + torchrun("one_training");
+  const std::string faulty = "env FAULT=1 " + two_ranks("one_training");
   const std::string known = out().string() + ".known";
   EXPECT_EQ(watch("--label mine", faulty).status, 1);
   const Outcome keys = run_shell(
@@ -247,7 +234,7 @@ TEST_F(WatchCommand, DoesNotFailForKnownFindings) {
 
 TEST_F(WatchCommand, RunsTheJobAgainToMeasureItsNoise) {
   const std::string noisy =
-      fmt::format("env NOISE={}.runs {}", out().string(), torchrun("one_training"));
+      fmt::format("env NOISE={}.runs {}", out().string(), two_ranks("one_training"));
   const Outcome first = watch("--data --twice", noisy);
   EXPECT_EQ(first.status, 0) << first.err;
   EXPECT_THAT(first.err, HasSubstr("the job runs again, to measure what does not reproduce"));
@@ -273,7 +260,7 @@ TEST_F(WatchCommand, DoesNotRunAFailedJobAgain) {
 
 TEST_F(WatchCommand, ComparesWithAnotherJobWhileItRuns) {
   const std::string reference = out().string() + ".reference";
-  const std::string job = torchrun("one_training");
+  const std::string job = two_ranks("one_training");
   EXPECT_EQ(
       run_shell(fmt::format("STEPS=8 {} watch --data --out {} -- {}", kLockstep, reference, job))
           .status,
@@ -306,36 +293,11 @@ TEST_F(WatchCommand, RefusesAReferenceThatIsNone) {
   EXPECT_EQ(outcome.out, "");
 }
 
-TEST_F(WatchCommand, JudgesRanksThatDifferWithTheirSamples) {
-  const Outcome outcome =
-      watch("--data", "env FAULT=1 STEPS=6 PAUSE=0.3 " + torchrun("one_training"));
-  EXPECT_EQ(outcome.status, 1) << outcome.err;
-  const std::string files =
-      run_shell("cat " + (out() / "job/rank-0.step-4.safetensors").string()).out;
-  EXPECT_THAT(files, HasSubstr("0.weight"));
-  EXPECT_THAT(files, Not(HasSubstr("/data/"))) << "samples are never stored";
-}
-
-TEST_F(WatchCommand, SaysWhichRanksSawTheSameSamples) {
-  for (const char* const how : {"PLAIN=1", "CHECKPOINT=1", "COMPILE=1"}) {
-    const Outcome same =
-        watch("--data", fmt::format("env SAME_DATA=1 {} {}", how, torchrun("one_training")));
-    EXPECT_EQ(same.status, 0) << same.err;
-    EXPECT_THAT(unwrapped(same.err),
-                HasSubstr("ranks 0,1 saw the same samples in each of the first 4 steps"));
-    EXPECT_THAT(same.err, Not(HasSubstr("forward hook")));  // a warning of torch
-    fs::remove_all(out());
-  }
-  const Outcome others = watch("--data", torchrun("one_training"));
-  EXPECT_EQ(others.status, 0) << others.err;
-  EXPECT_THAT(others.err, Not(HasSubstr("same samples")));
-}
-
 /// A row and its sketch count as 832 bytes, so 1 MiB is used up by 1260 rows: 12 of the first step,
 /// then 8 or more. Ranks that differ keep all of them.
 TEST_F(WatchCommand, ObservesFewerStepsOnceTheHistoryIsUsedUp) {
   const Outcome outcome =
-      watch("--history 1 --keep 0", "env FAULT=1 STEPS=302 " + torchrun("one_training"));
+      watch("--history 1 --keep 0", "env FAULT=1 STEPS=302 " + two_ranks("one_training"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_THAT(unwrapped(outcome.err),
               HasSubstr("one of 100 steps was observed: --history was used up"));
@@ -345,7 +307,7 @@ TEST_F(WatchCommand, ObservesFewerStepsOnceTheHistoryIsUsedUp) {
 /// The same history suffices as long as ranks agree. The job takes its time, as real ones do.
 TEST_F(WatchCommand, FindsTheExactStepThoughTheRowsOfOldOnesAreRemoved) {
   const Outcome outcome =
-      watch("--history 1", "env STEPS=200 FAULT_FROM=190 PAUSE=0.06 " + torchrun("one_training"));
+      watch("--history 1", "env STEPS=200 FAULT_FROM=190 PAUSE=0.06 " + two_ranks("one_training"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   const std::string report = unwrapped(outcome.err);
   EXPECT_THAT(report, HasSubstr("ranks differ from step 190 on"));
@@ -360,7 +322,7 @@ TEST_F(WatchCommand, FindsTheExactStepThoughTheRowsOfOldOnesAreRemoved) {
 
 TEST_F(WatchCommand, SaysWhichStepsAFirstDifferenceLiesBetween) {
   const Outcome outcome =
-      watch("--every 3", "env STEPS=9 FAULT_FROM=5 " + torchrun("one_training"));
+      watch("--every 3", "env STEPS=9 FAULT_FROM=5 " + two_ranks("one_training"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("agreed in step 4 and differ in step 7"));
 }
@@ -370,7 +332,7 @@ TEST_F(WatchCommand, WatchesTwoJobsAtOnce) {
   const Outcome outcome = run_shell(fmt::format(
       "{0} watch --out {1} -- {2} & {0} watch --out {3} -- env FAULT=1 {4}; second=$?; wait $!; "
       "echo $? $second",
-      kLockstep, first, torchrun("one_training"), out().string(), torchrun("one_training")));
+      kLockstep, first, two_ranks("one_training"), out().string(), two_ranks("one_training")));
   EXPECT_EQ(outcome.out, "0 1\n") << outcome.err;
 }
 

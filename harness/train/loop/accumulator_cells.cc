@@ -26,8 +26,6 @@ Causes causes_of(const Cell& cell) {
   return {has("stacked"), has("scaled"), has("returned")};
 }
 
-bool is_mixed(const Cell& cell) { return dtype_of(cell) == at::kBFloat16; }
-
 GradientAccumulatorOptions published_hooks(const Cell& cell) {
   const Causes causes = causes_of(cell);
   return {.removes_hooks = !causes.stacks,

@@ -13,8 +13,6 @@ namespace {
 
 constexpr MlpLayersOptions kMlpSizes;
 
-bool is_mixed(const Cell& cell) { return dtype_of(cell) == at::kBFloat16; }
-
 FlatStrategy flat_strategy(const Rank& rank) {
   if (rank.has("strategy", "no-shard")) return FlatStrategy::no_shard;
   return rank.has("strategy", "shard-grad-op") ? FlatStrategy::shard_grad_op

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/train/autograd/tiled.h"
+#include "harness/train/loop/batches.h"
 #include "harness/train/loop/tiled_cells.h"
 #include "harness/train/loop/training.h"
 #include "harness/train/nn/mlp_layers.h"
@@ -66,6 +67,9 @@ class TiledMlps {
   std::unique_ptr<ShardedModel> engine_;
   std::int64_t micro_batch_ = 0;
 };
+
+/// Whether parameters and reduced gradients have another dtype than the one computed with.
+inline bool is_mixed(const Cell& cell) { return dtype_of(cell) == at::kBFloat16; }
 
 /// The dtype of parameters and of reduced gradients: the cell's, or float32 for bfloat16.
 at::ScalarType wide_dtype_of(const Cell& cell);

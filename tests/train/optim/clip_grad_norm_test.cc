@@ -22,20 +22,20 @@ std::vector<at::Tensor> with_gradients(const std::vector<double>& values) {
   return parameters;
 }
 
-double gradient(const at::Tensor& parameter) { return parameter.grad().item<double>(); }
+double number_in_gradient(const at::Tensor& parameter) { return parameter.grad().item<double>(); }
 
 TEST(ClipGradNorm, ScalesToTheCommonNormAndReturnsTheOneBefore) {
   const auto parameters = with_gradients({3, -4});
   EXPECT_EQ(clip_grad_norm(parameters, 2.5), 5);
-  EXPECT_NEAR(gradient(parameters[0]), 1.5, 1e-6);
-  EXPECT_NEAR(gradient(parameters[1]), -2, 1e-6);
+  EXPECT_NEAR(number_in_gradient(parameters[0]), 1.5, 1e-6);
+  EXPECT_NEAR(number_in_gradient(parameters[1]), -2, 1e-6);
 }
 
 TEST(ClipGradNorm, LeavesASmallerNormAsItIs) {
   const auto parameters = with_gradients({3, -4});
   EXPECT_EQ(clip_grad_norm(parameters, 5.5), 5);
-  EXPECT_EQ(gradient(parameters[0]), 3);
-  EXPECT_EQ(gradient(parameters[1]), -4);
+  EXPECT_EQ(number_in_gradient(parameters[0]), 3);
+  EXPECT_EQ(number_in_gradient(parameters[1]), -4);
 }
 
 TEST(ClipGradNorm, LeavesOutParametersWithoutAGradient) {
@@ -58,7 +58,7 @@ TEST(ClipGradNorm, ChangesGradientsInPlaceAndOutsideAutograd) {
 TEST(ClipGradNorm, SpreadsANormThatIsNotFinite) {
   const auto parameters = with_gradients({3, std::numeric_limits<double>::quiet_NaN()});
   EXPECT_TRUE(std::isnan(clip_grad_norm(parameters, 1)));
-  EXPECT_TRUE(std::isnan(gradient(parameters[0])));
+  EXPECT_TRUE(std::isnan(number_in_gradient(parameters[0])));
 }
 
 }  // namespace
