@@ -1,4 +1,3 @@
-#include "harness/record/journal_writer.h"
 #include "harness/record/manifest.h"
 
 #include <gmock/gmock.h>
@@ -8,6 +7,7 @@
 #include <functional>
 
 #include "harness/record/journal.h"
+#include "harness/record/journal_writer.h"
 #include "reports/base/error.h"
 #include "tests/command.h"
 #include "tests/temporary_folder.h"
