@@ -135,7 +135,7 @@ LISTED = {
 
 
 # Of files: no commands.
-FIRST_LINES = ("lockstep step index 1", "lockstep sketches 1")
+FIRST_LINES = ("lockstep step index 1", "lockstep sketches 1", "lockstep sketches 2")
 
 
 def load_check_docs():
