@@ -85,7 +85,8 @@ class Tensor:
 def record(folder, devices, dense=True, later=None):
     """Two steps with a tensor on each of the devices, the second one with those of `later` if given. Returns
     what was said, and the watch."""
-    settings = types.SimpleNamespace(folder=folder, job="job", keeps_before=0, keep_bytes=0, is_created=0)
+    settings = types.SimpleNamespace(folder=folder, job="job", keeps_before=0, keep_bytes=0, is_created=0,
+                                     segment_rows=lambda: 0)
     watch = _library.Watch(settings, 0, 1)
     named = [Named("t%d" % i) for i in range(len(devices))]
     said = io.StringIO()
