@@ -12,7 +12,6 @@ import pathlib
 import statistics
 import sys
 import tempfile
-import types
 
 try:
     import torch
@@ -23,7 +22,7 @@ except ImportError as error:
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "harness/watch/python"))
 
-from lockstep import _library  # noqa: E402
+from lockstep import _library, _settings  # noqa: E402
 
 BYTES = 512 << 20  # of a tensor
 REPETITIONS = 15
@@ -48,8 +47,7 @@ class Kernel:
 
     def __init__(self, library, folder):
         os.environ["LOCKSTEP_WATCH_LIBRARY"] = library
-        settings = types.SimpleNamespace(folder=folder, job="job", keeps_before=0, keep_bytes=0, is_created=0)
-        self._watch, self._step, self._numbers = _library.Watch(settings, 0, 1), 0, {}
+        self._watch, self._step, self._numbers = _library.Watch(_settings.Settings(folder, "job"), 0, 1), 0, {}
 
     def observe(self, tensors):
         values = []

@@ -10,7 +10,6 @@ import os
 import pathlib
 import sys
 import tempfile
-import types
 import unittest
 
 try:
@@ -22,7 +21,7 @@ except ImportError as error:
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "harness/watch/python"))
 
-from lockstep import _library  # noqa: E402
+from lockstep import _library, _settings  # noqa: E402
 from lockstep._rows import Named, Rows  # noqa: E402
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "bool",
@@ -48,8 +47,7 @@ class Journal:
     def __init__(self, folder):
         os.mkdir(folder)
         self._folder = pathlib.Path(folder)
-        settings = types.SimpleNamespace(folder=folder, job="job", keeps_before=0, keep_bytes=0, is_created=0)
-        self.watch = _library.Watch(settings, 0, 1)
+        self.watch = _library.Watch(_settings.Settings(folder, "job"), 0, 1)
         self.watch.begin_step(1)
 
     def observe(self, tensors):

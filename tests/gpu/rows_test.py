@@ -19,7 +19,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "harness/watch/python"))
 
-from lockstep import _library  # noqa: E402
+from lockstep import _library, _settings  # noqa: E402
 from lockstep._rows import Named, Rows  # noqa: E402
 
 entered = []  # the GPUs that were made the current ones
@@ -85,9 +85,7 @@ class Tensor:
 def record(folder, devices, dense=True, later=None):
     """Two steps with a tensor on each of the devices, the second one with those of `later` if given. Returns
     what was said, and the watch."""
-    settings = types.SimpleNamespace(folder=folder, job="job", keeps_before=0, keep_bytes=0, is_created=0,
-                                     segment_rows=lambda: 0)
-    watch = _library.Watch(settings, 0, 1)
+    watch = _library.Watch(_settings.Settings(folder, "job"), 0, 1)
     named = [Named("t%d" % i) for i in range(len(devices))]
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
