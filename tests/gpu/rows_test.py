@@ -15,11 +15,12 @@ import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "harness/watch/python"))
 
-from lockstep import _library, _settings  # noqa: E402
+from lockstep import _library, _rows, _settings  # noqa: E402
 from lockstep._rows import Named, Rows  # noqa: E402
 
 entered = []  # the GPUs that were made the current ones
@@ -151,6 +152,18 @@ class RowsOnGpus(unittest.TestCase):
         said, _, found = self.recorded("gpu", ["cuda:0"] * 3, dense=False)
         self.assertEqual((said, found), ("", expected))
         self.assertEqual(entered, ["cuda:0"] * 2)  # the dense ones
+
+    def test_are_copied_a_few_at_a_time(self):
+        _, _, expected = self.recorded("cpu", ["cpu"] * 5)
+        batches = []
+        observe = _library.Watch.observe
+        with unittest.mock.patch.object(_rows, "_MOST_COPIED", 24), \
+                unittest.mock.patch.object(_library.Watch, "observe", autospec=True,
+                                           side_effect=lambda watch, values: batches.append(len(values) // 4)
+                                           or observe(watch, values)):
+            _, _, found = self.recorded("gpu", ["cuda:0"] * 5, dense=False)
+        self.assertEqual(found, expected)
+        self.assertEqual(batches, [2, 2, 1] * 2)
 
     def test_are_copied_if_the_gpu_fails(self):
         with tempfile.TemporaryDirectory() as folder:

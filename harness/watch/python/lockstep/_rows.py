@@ -6,6 +6,8 @@ from lockstep import _library
 from lockstep._placement import Placement, placement_of
 from lockstep._start import say
 
+_MOST_COPIED = 64 * 2**20  # bytes of tensors that are copied at once, unless one has more
+
 
 class Named:
     """A tensor of the job, over all steps. `known`: its part and group if an engine or the user says
@@ -50,6 +52,7 @@ class Rows:
         self._watch, self._torch = watch, torch
         self._values, self._alive = [], []
         self._on_gpus = {}  # pairs of values, and of their tensors, by device
+        self._elsewhere = [], []  # the same of tensors that are copied to the memory of the CPU
         self.bytes = 0  # of the values that are compared
 
     def add(self, named, tensor, phase, kind, micro_batch=0):
@@ -81,18 +84,24 @@ class Rows:
         data = strides = 0
         values = self._values
         if not placed.reason:
-            gpu = self._gpu_of(local)
-            if gpu is None:
-                local = self._in_memory(local)
-            values = self._values_on(gpu, local)
             self.bytes += local.numel() * local.element_size()
-            data = local.data_ptr()
-            if not local.is_contiguous():
-                sizes = _library.sizes(local.stride())
-                self._alive.append(sizes)
-                strides = _library.address_of(sizes)
+            gpu = self._gpu_of(local)
+            if gpu is None and not self._is_in_memory(local):
+                values, tensors = self._elsewhere
+                tensors.append(local)
+            else:
+                values = self._values_on(gpu, local)
+                data, strides = local.data_ptr(), self._strides_of(local)
         values.extend((number, micro_batch, data, strides))
         return number
+
+    def _strides_of(self, tensor):
+        """The address of its strides; 0: it has no gaps."""
+        if tensor.is_contiguous():
+            return 0
+        sizes = _library.sizes(tensor.stride())
+        self._alive.append(sizes)
+        return _library.address_of(sizes)
 
     def write(self):
         self._write(self._watch.observe, self._watch.observe_on_gpu)
@@ -101,17 +110,31 @@ class Rows:
         self._write(self._watch.observe_next, self._watch.observe_next_on_gpu)
 
     def _write(self, observe, observe_on_gpu):
-        if self._values or not self._on_gpus:
+        if self._values or not (self._on_gpus or self._elsewhere[1]):
             observe(self._values)
+        self._copy(observe, *self._elsewhere)
         for gpu, (values, tensors) in self._on_gpus.items():
             with self._torch.cuda.device(gpu):
                 stream = self._torch.cuda.current_stream().cuda_stream
                 is_recorded = observe_on_gpu(values, stream)
             if not is_recorded:
                 self._say_failure()
-                copies = [self._in_memory(tensor) for tensor in tensors]
-                values[2::4] = [copy.data_ptr() for copy in copies]
-                observe(values)
+                self._copy(observe, values, tensors)
+
+    def _copy(self, observe, values, tensors):
+        """Copies tensors to the memory of the CPU and records them, a few at a time."""
+        begin = size = 0
+        copies = []
+        for end, tensor in enumerate(tensors, 1):
+            copies.append(self._in_memory(tensor))
+            size += tensor.numel() * tensor.element_size()
+            if size < _MOST_COPIED and end < len(tensors):
+                continue
+            batch = values[4 * begin:4 * end]
+            batch[2::4] = [copy.data_ptr() for copy in copies]
+            batch[3::4] = [self._strides_of(copy) for copy in copies]
+            observe(batch)
+            begin, size, copies = end, 0, []
 
     def _say_failure(self):
         if os.environ.get("RANK", "0") == "0":
@@ -133,9 +156,12 @@ class Rows:
             return tensor.device
         return None
 
+    @staticmethod
+    def _is_in_memory(tensor):
+        """Whether a tensor is in the memory of the CPU, with its own bits."""
+        return tensor.is_cpu and not tensor.is_conj() and not tensor.is_neg()
+
     def _in_memory(self, tensor):
-        """The tensor in the memory of the CPU, with its own bits."""
-        if tensor.is_cpu and not tensor.is_conj() and not tensor.is_neg():
-            return tensor
+        """A copy of a tensor in the memory of the CPU, with its own bits."""
         with self._torch.no_grad():
             return tensor.detach().resolve_conj().resolve_neg().cpu()
