@@ -109,6 +109,8 @@ lockstep_soak(package a_loop_of_libtorch_finds_the_library
 lockstep_soak(package debian_packages
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/package/debian_test.sh ${CMAKE_CPACK_COMMAND} ${PROJECT_BINARY_DIR}
                       ${LOCKSTEP_PYTHON})
+lockstep_soak(images the_images_are_built_and_used
+              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ci/images_test.sh ${PROJECT_SOURCE_DIR})
 lockstep_soak(wheel the_wheel_is_built_and_used
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/package/wheel_soak.sh $<TARGET_FILE:watch_tests>
                       ${LOCKSTEP_PYTHON})
