@@ -30,22 +30,30 @@ make_container() {
   containers+=("$container")
 }
 
-in_container() { buildah run --user 12345 "$container" -- "$@" 2>&1; }
+# Runs a command in the container: sets `printed`.
+run() {
+  printed=$(buildah run --user 12345 "$container" -- "$@" 2>&1) || fail "'$*' ended with $?: $printed"
+}
+
+# The same for one that must fail.
+run_in_vain() {
+  ! printed=$(buildah run --user 12345 "$container" -- "$@" 2>&1) || fail "'$*' did not fail: $printed"
+}
 
 expect() {  # TEXT in what was printed
   grep -qF -- "$1" <<<"$printed" || fail "expected '$1', found: $printed"
 }
 
 make_container watch
-printed=$(in_container lockstep --version)
+run lockstep --version
 expect "lockstep "
-printed=$(in_container lockstep watch --out /tmp/run -- no-such-program || true)
+run_in_vain lockstep watch --out /tmp/run -- no-such-program
 expect "cannot start 'no-such-program'"
-printed=$(in_container lockstep run || true)
+run_in_vain lockstep run
 expect "lockstep-watch[catalogue]"
 
 make_container catalogue
-printed=$(in_container lockstep run loss-on-unwrapped-module --ranks 2 --out /tmp/catalogue)
+run lockstep run loss-on-unwrapped-module --ranks 2 --out /tmp/catalogue
 expect "as expected"
 cat >"$folder/train.py" <<'END'
 import torch, torch.distributed as dist
@@ -59,5 +67,6 @@ for _ in range(3):
 dist.destroy_process_group()
 END
 buildah copy --quiet "$container" "$folder/train.py" /tmp/train.py >/dev/null
-printed=$(in_container lockstep watch --out /tmp/run -- torchrun --nproc-per-node 2 /tmp/train.py)
+run lockstep watch --out /tmp/run -- torchrun --nproc-per-node 2 /tmp/train.py
 expect "in lockstep"
+echo "images_test: both images are built and work"
