@@ -46,7 +46,8 @@ std::uint64_t bytes_to_read(const RunRecord& run, const fs::path& folder) {
   const auto add = [&](const fs::path& files, const std::vector<int>& ranks, bool is_listed) {
     for (const int rank : ranks) {
       const fs::path journal = journal_file(folder / files, rank);
-      for (int number = 1; number <= count_segments(journal); ++number) {
+      const int segments = count_segments(journal);
+      for (int number = 1; number <= segments; ++number) {
         std::error_code missing;
         const auto size = fs::file_size(segment_file(journal, number), missing);
         if (!missing) bytes += (is_listed ? 3 : 2) * size;

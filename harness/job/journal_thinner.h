@@ -21,6 +21,7 @@ class JournalThinner {
   static constexpr std::size_t kFirstSegments = 4;
   /// So do the last ones that have ended.
   static constexpr std::size_t kLastSegments = 8;
+
   /// `folder`: of the job's files.
   JournalThinner(std::filesystem::path folder, WatchControl& control)
       : folder_(std::move(folder)), control_(control) {}

@@ -16,6 +16,7 @@ void RankFollower::find_ranks() {
     const auto facts = read_rank_facts(folder_, rank);
     if (!facts) continue;
     world_size_ = std::max(world_size_, facts->world_size);
+    ended_segments_[rank];  // none yet
     ranks_.emplace(rank, Rank{StepIndexReader(index_file(journal_file(folder_, rank)))});
   }
 }
@@ -77,7 +78,7 @@ void RankFollower::look() {
       for (const IndexedStep& step : state.index.completed()) {
         // Each segment begins at the same place.
         if (state.step > 0 && step.offset <= state.offset) {
-          state.ended_segments.push_back(state.step);
+          ended_segments_[rank].push_back(state.step);
         }
         state.offset = step.offset;
         state.step = step.step;
@@ -101,12 +102,6 @@ std::int64_t RankFollower::first_step() const {
 std::int64_t RankFollower::agreed_step() const {
   const std::int64_t last = diverged_ ? std::min(first_step(), *diverged_ - 1) : first_step();
   return open_.empty() ? last : std::min(last, open_.begin()->first - 1);
-}
-
-std::map<int, std::vector<std::int64_t>> RankFollower::ended_segments() const {
-  std::map<int, std::vector<std::int64_t>> segments;
-  for (const auto& [rank, state] : ranks_) segments.emplace(rank, state.ended_segments);
-  return segments;
 }
 
 std::int64_t RankFollower::last_step() const {

@@ -33,15 +33,14 @@ class RankFollower {
   /// Whether a report needs the rows of a step before that: it is one of 100, or the first with its
   /// tensors or with an element that is not finite.
   bool is_landmark(std::int64_t step) const { return landmarks_.contains(step); }
-  /// The last steps of the segments that a rank's journal has ended, in their order.
-  std::map<int, std::vector<std::int64_t>> ended_segments() const;
+  /// The last steps of the segments that each rank's journal has ended, in their order.
+  const std::map<int, std::vector<std::int64_t>>& ended_segments() const { return ended_segments_; }
 
  private:
   struct Rank {
     StepIndexReader index;
     std::int64_t step = 0;
-    std::uint64_t offset = 0;                       ///< of its rows
-    std::vector<std::int64_t> ended_segments = {};  ///< their last steps
+    std::uint64_t offset = 0;  ///< of its rows
   };
   /// What the ranks before have shown of a step that not all have ended.
   struct Open {
@@ -60,6 +59,7 @@ class RankFollower {
   std::filesystem::path folder_;
   int world_size_ = 0;
   std::map<int, Rank> ranks_;
+  std::map<int, std::vector<std::int64_t>> ended_segments_;  ///< by rank
   std::map<std::int64_t, Open> open_;
   std::optional<std::int64_t> diverged_;
   std::int64_t ended_steps_ = 0;  ///< on all ranks

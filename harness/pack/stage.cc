@@ -149,7 +149,8 @@ bool can_be_indexed(const fs::path& journal) {
 /// Links the segments of a journal and its sketches.
 void link_rows(int rank, const fs::path& source, const fs::path& folder) {
   const fs::path journal = journal_file(source, rank);
-  for (int number = 1; number <= count_segments(journal); ++number) {
+  const int segments = count_segments(journal);
+  for (int number = 1; number <= segments; ++number) {
     for (const fs::path& first : {journal, sketch_file(source, rank)}) {
       link_file(segment_file(first, number).filename(), source, folder);
     }
