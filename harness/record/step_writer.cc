@@ -38,16 +38,17 @@ void StepWriter::begin_step(std::int64_t step) {
   }
   step_ = step;
   rows_before_step_ = rows_;
-  keys_.clear();
   kept_.clear();
 }
 
 void StepWriter::claim(const Observation& row) {
   const std::string key = snapshot_key(row);
   if (step_ == 0) throw internal_error(fmt::format("'{}' observed before the first step", key));
-  if (!keys_.insert(key).second) {
+  std::int64_t& last = claimed_[key];
+  if (last == step_) {
     throw internal_error(fmt::format("'{}' observed twice in step {}", key, step_));
   }
+  last = step_;
 }
 
 void StepWriter::append(std::span<const Observation* const> rows) {

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "harness/record/journal_writer.h"
@@ -75,7 +75,9 @@ class StepWriter {
   std::int64_t rows_before_segment_ = 0;
   std::int64_t rows_before_step_ = 0;
   std::int64_t step_ = 0;
-  std::set<std::string> keys_;                  ///< of this step
+  /// The last step of each identity. It stays, because what each step allocated and kept until the
+  /// next one would split the job's own free memory.
+  std::unordered_map<std::string, std::int64_t> claimed_;
   std::map<std::string, SnapshotTensor> kept_;  ///< of this step
   std::optional<SketchWriter> sketch_file_;
   bool all_written_ = true;

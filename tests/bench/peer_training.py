@@ -1,7 +1,9 @@
 """The job of watch_overhead.py as a script of its own, for tools that observe whole scripts: prints, of rank 0,
-the median CPU time of a step in ms. tests/bench/peers.py runs it with several tools."""
+the median CPU time of a step in ms, and the peak of the resident memory. tests/bench/peers.py runs it with
+several tools."""
 
 import os
+import resource
 import statistics
 import time
 
@@ -34,4 +36,6 @@ for _ in range(STEPS):
     times.append(1000 * (time.process_time() - begin))
 if dist.get_rank() == 0:
     print("median CPU time of a step: %.2f ms" % statistics.median(times[WARM:]), flush=True)
+    print("peak of the resident memory: %.1f MiB"
+          % (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024), flush=True)
 dist.destroy_process_group()
