@@ -18,6 +18,22 @@ Axis switch_axis(std::string name, bool in_reference) {
           .in_reference = in_reference};
 }
 
+Axis dtype_axis(const std::vector<std::string>& more) {
+  Axis axis{"dtype", {"float32", "float64"}, "float32"};
+  axis.values.insert(axis.values.end(), more.begin(), more.end());
+  return axis;
+}
+
+Axis accumulation_axis() { return {"accumulation", {"1", "2"}, "1"}; }
+
+Axis bucket_axis() { return {"bucket", {"small", "standard"}, "small"}; }
+
+Axis tiles_axis(std::string default_value) {
+  return {"tiles", {"1", "2", "4"}, std::move(default_value)};
+}
+
+Axis optimizer_axis() { return {"optimizer", {"sgd", "adamw"}, "sgd"}; }
+
 Axis wrapper_axis() { return rank_axis("wrapper", {"ddp", "by-hand"}, "ddp"); }
 
 std::vector<Axis> ddp_axes(std::vector<Axis> first) {
@@ -29,7 +45,7 @@ std::vector<Axis> ddp_axes(std::vector<Axis> first) {
                                 switch_axis("find_unused", false),
                                 switch_axis("static_graph", false),
                                 rank_axis("bucket", {"standard", "small"}, "standard"),
-                                {"dtype", {"float32", "float64", "bfloat16"}, "float32"},
+                                dtype_axis({"bfloat16"}),
                             });
   return first;
 }

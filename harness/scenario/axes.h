@@ -16,6 +16,21 @@ Axis rank_axis(std::string name, std::vector<std::string> values, std::string de
 /// off, on.
 Axis switch_axis(std::string name, bool in_reference = true);
 
+/// dtype, of parameters and inputs: float32, float64, then `more`.
+Axis dtype_axis(const std::vector<std::string>& more = {});
+
+/// accumulation, micro-batches of a step: 1, 2.
+Axis accumulation_axis();
+
+/// bucket, of gradients that are reduced together: small, standard.
+Axis bucket_axis();
+
+/// tiles, their number: 1, 2, 4.
+Axis tiles_axis(std::string default_value);
+
+/// optimizer: sgd, adamw.
+Axis optimizer_axis();
+
 /// wrapper: ddp, or by-hand, with gradients averaged by the trainer.
 Axis wrapper_axis();
 

@@ -151,7 +151,7 @@ Scenario none_gradient_skipped_on_some_ranks() {
       .kept = "gradients that are None on some ranks; zeros instead; the review's divisor question",
       .left_out = "buckets of many gradients, half precision",
       .axes = {{"differs", {"same-shapes", "other-sizes", "other-counts"}, "same-shapes"},
-               {"accumulation", {"1", "2"}, "1"}},
+               accumulation_axis()},
       .variants =
           {buggy("skipped-where-none", "each rank reduces only the gradients that it has", "",
                  expect_skipped)

@@ -93,7 +93,7 @@ Scenario global_rank_as_device_index() {
       .steps = 2,
       .axes =
           {{"ranks_per_node", {"1", "2"}, "1", {"global-rank", "global-rank-told", "local-rank"}},
-           {"accumulation", {"1", "2"}, "1"}},
+           accumulation_axis()},
       .variants =
           {buggy("global-rank",
                  "the helper unchanged: the second machine is asked for a device that it lacks",

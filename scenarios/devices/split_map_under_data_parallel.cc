@@ -108,7 +108,7 @@ Scenario split_map_under_data_parallel() {
                 "auto",
                 {"overridden-twice", "refused", "refused-then-none", "refused-then-removed"}},
                {"unnamed_map", {"sequential", "explicit"}, "sequential", {"named-maps-overridden"}},
-               {"accumulation", {"1", "2"}, "1"}},
+               accumulation_axis()},
       .variants = variants(),
       .claims = replica_claims(),
       .body = train,

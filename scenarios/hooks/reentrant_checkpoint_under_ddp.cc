@@ -207,12 +207,6 @@ std::vector<Variant> variants() {
   };
 }
 
-std::vector<Axis> axes() {
-  return checkpoint_axes({{"trained", {"all", "adapters"}, "all"}, switch_axis("dropout")},
-                         {"non-reentrant", "non-reentrant-offload", "non-reentrant-nested-offload",
-                          "shared-blocks-non-reentrant-offload"});
-}
-
 }  // namespace
 
 Scenario reentrant_checkpoint_under_ddp() {
@@ -227,7 +221,10 @@ Scenario reentrant_checkpoint_under_ddp() {
           "vision-language model, the error text's advice",
       .left_out = "Qwen3-VL and GPUs: a small model; offloaded memory is counted separately",
       .steps = 2,
-      .axes = axes(),
+      .axes =
+          checkpoint_axes({{"trained", {"all", "adapters"}, "all"}, switch_axis("dropout")},
+                          {"non-reentrant", "non-reentrant-offload", "non-reentrant-nested-offload",
+                           "shared-blocks-non-reentrant-offload"}),
       .variants = variants(),
       .claims = replica_claims(),
       .precondition = precondition,

@@ -62,16 +62,6 @@ Expectation expect_untreated(const Cell& cell) {
       {wrong_gradients_of(cell, {"*.mlp.*"}, "tiles are drawn: the variants by-its-law have it")});
 }
 
-std::vector<Axis> axes() {
-  return {
-      {"tiles", {"1", "2", "4"}, "2"},
-      {"bucket", {"small", "standard"}, "small"},
-      {"accumulation", {"1", "2"}, "1"},
-      {"dtype", {"float32", "float64"}, "float32"},
-      rank_axis("not_found", {"untreated", "accumulated"}, "untreated"),
-  };
-}
-
 }  // namespace
 
 Scenario engine_detected_by_wrong_attribute() {
@@ -88,7 +78,8 @@ Scenario engine_detected_by_wrong_attribute() {
       .left_out =
           "DeepSpeed's assertions: the engine here shows the faults that they guard against",
       .worlds = worlds_from(1),
-      .axes = axes(),
+      .axes = {tiles_axis("2"), bucket_axis(), accumulation_axis(), dtype_axis(),
+               rank_axis("not_found", {"untreated", "accumulated"}, "untreated")},
       .variants =
           {buggy(
                "zero-2-looked-for-ds-id",

@@ -35,15 +35,6 @@ Expectation expect_never_whole(const Cell& cell) {
   return pinned(expect_wrong_shards(), {pin});
 }
 
-std::vector<Axis> axes() {
-  return {
-      {"tiles", {"1", "2", "4"}, "4"},
-      {"length", {"8", "9"}, "9"},
-      {"bucket", {"small", "standard"}, "small"},
-      {"accumulation", {"1", "2"}, "1"},
-  };
-}
-
 }  // namespace
 
 Scenario fewer_tiles_than_asked_leaves_flag_unset() {
@@ -55,7 +46,7 @@ Scenario fewer_tiles_than_asked_leaves_flag_unset() {
       .link = "TiledMLP (Arctic Long Sequence Training, 2025); axolotl's pull request #2950",
       .kept = "the flag on each parameter, which is set on the last of the tiles asked for",
       .left_out = "a number of tiles per rank: tiles-counted-by-each-rank",
-      .axes = axes(),
+      .axes = {tiles_axis("4"), {"length", {"8", "9"}, "9"}, bucket_axis(), accumulation_axis()},
       .variants =
           {buggy("zero-2-counting-asked",
                  "ZeRO 2 waits for the last requested tile: each rank steps with its own gradient",

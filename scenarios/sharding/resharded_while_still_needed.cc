@@ -112,9 +112,7 @@ Scenario resharded_while_still_needed() {
       .kept = "a tiled MLP that reduces in its last tile, under both of torch's sharded engines",
       .left_out = "attention, mixed precision, streams",
       .worlds = worlds_from(1),
-      .axes = {{"wrapped", {"mlp", "layer", "root"}, "layer"},
-               {"tiles", {"1", "2", "4"}, "2"},
-               {"dtype", {"float32", "float64"}, "float32"}},
+      .axes = {{"wrapped", {"mlp", "layer", "root"}, "layer"}, tiles_axis("2"), dtype_axis()},
       .variants =
           {buggy(
                "reshards-behind-each-tile",

@@ -40,15 +40,6 @@ Expectation expect_released(const Cell& cell) {
                                                     : fully_shard_error::kViewOfReleased);
 }
 
-std::vector<Axis> axes() {
-  return {
-      {"tiles", {"1", "2", "4"}, "2"},
-      {"bucket", {"small", "standard"}, "small"},
-      {"accumulation", {"1", "2"}, "1"},
-      {"dtype", {"float32", "float64"}, "float32"},
-  };
-}
-
 }  // namespace
 
 Scenario sharded_gradient_reduced_after_first_tile() {
@@ -61,7 +52,7 @@ Scenario sharded_gradient_reduced_after_first_tile() {
       .kept = "a backward per tile under ZeRO's hooks and FSDP1's; DeepSpeed's deferring flag",
       .left_out = "DeepSpeed's assertions; no_sync under FSDP1: resharded-while-still-needed",
       .worlds = worlds_from(1),
-      .axes = axes(),
+      .axes = {tiles_axis("2"), bucket_axis(), accumulation_axis(), dtype_axis()},
       .variants =
           {buggy("zero-2-per-tile",
                  "ZeRO 2 without DeepSpeed's assertion: each tile reduces the earlier mean again",

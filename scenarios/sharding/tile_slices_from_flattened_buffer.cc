@@ -70,17 +70,6 @@ Expectation expect_other_rows(const Cell& cell) {
   return expectation;
 }
 
-std::vector<Axis> axes() {
-  return {
-      {"batch", {"1", "2", "3"}, "2"},
-      {"length", {"6", "9"}, "6"},
-      {"tiles", {"1", "2", "3", "4"}, "4"},
-      {"tile_backward", {"grad-but-last", "explicit-inputs"}, "grad-but-last"},
-      {"accumulation", {"1", "2"}, "1"},
-      {"dtype", {"float32", "float64"}, "float32"},
-  };
-}
-
 }  // namespace
 
 Scenario tile_slices_from_flattened_buffer() {
@@ -93,7 +82,12 @@ Scenario tile_slices_from_flattened_buffer() {
       .kept = "the cut along the sequence, the flattened slices, the reviewer's offsets, DDP",
       .left_out = "the gradient accumulator: tiled-gradient-accumulator-under-ddp",
       .worlds = worlds_from(1),
-      .axes = axes(),
+      .axes = {{"batch", {"1", "2", "3"}, "2"},
+               {"length", {"6", "9"}, "6"},
+               {"tiles", {"1", "2", "3", "4"}, "4"},
+               {"tile_backward", {"grad-but-last", "explicit-inputs"}, "grad-but-last"},
+               accumulation_axis(),
+               dtype_axis()},
       .variants =
           {buggy("fixed-steps",
                  "as merged: tile i's slice begins at i times the size of the first tile",

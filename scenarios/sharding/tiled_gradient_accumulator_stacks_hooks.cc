@@ -47,7 +47,7 @@ std::vector<Axis> axes() {
   });
   axes.push_back(switch_axis("no_sync"));
   axes.push_back(rank_axis("activations", {"kept", "checkpointed", "offloaded"}, "kept"));
-  axes.push_back({"dtype", {"float32", "float64", "bfloat16"}, "float32"});
+  axes.push_back(dtype_axis({"bfloat16"}));
   return axes;
 }
 

@@ -73,7 +73,7 @@ std::vector<Axis> axes() {
   std::vector<Axis> axes =
       accumulator_axes({rank_axis("wrapped", {"mlp", "layer", "root"}, "mlp")});
   axes.push_back(switch_axis("no_sync", false));
-  axes.push_back({"dtype", {"float32", "float64"}, "float32"});
+  axes.push_back(dtype_axis());
   return axes;
 }
 

@@ -79,7 +79,7 @@ Scenario tiles_counted_by_each_rank() {
       .link = "TiledMLP (Arctic Long Sequence Training, 2025); axolotl's pull request #2950",
       .kept = "a number of tiles from the sequence's length: of one rank, or the maximum of all",
       .left_out = "the experts whose router makes lengths differ: lengths are given here",
-      .axes = {{"bucket", {"small", "standard"}, "small"}, {"accumulation", {"1", "2"}, "1"}},
+      .axes = {bucket_axis(), accumulation_axis()},
       .variants =
           {fixed("zero-2-own-tiles",
                  "ZeRO 2 gathers nothing in backward, so ranks may have different numbers of tiles",

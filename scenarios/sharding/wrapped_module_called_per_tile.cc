@@ -51,7 +51,7 @@ Scenario wrapped_module_called_per_tile() {
       .kept = "a tiled function around a wrapped MLP",
       .left_out = "attention, mixed precision, streams",
       .worlds = worlds_from(1),
-      .axes = {{"tiles", {"1", "2", "4"}, "2"}, {"dtype", {"float32", "float64"}, "float32"}},
+      .axes = {tiles_axis("2"), dtype_axis()},
       .variants =
           {buggy("tiles-around",
                  "FSDP2 reduces only the first tile's gradients: each tile calls the wrapped MLP",

@@ -122,16 +122,6 @@ Expectation expect_hidden_ones_wrong(const Cell& cell) {
   return expect_wrong(cell, parameters);
 }
 
-std::vector<Axis> axes() {
-  return {
-      {"sizes", {"8-0-24", "8-24", "12-12-12-12", "5-0-7-1", "0-1"}, "8-0-24"},
-      {"stage", {"1", "2"}, "2"},
-      {"bucket", {"standard", "small"}, "standard"},
-      {"accumulation", {"1", "2"}, "1"},
-      {"dtype", {"float32", "float64"}, "float32"},
-  };
-}
-
 }  // namespace
 
 Scenario zero_partition_boundary() {
@@ -146,7 +136,11 @@ Scenario zero_partition_boundary() {
           "the refusals of the issue and of #8279; #8277's padding. The wrong numbers are ours",
       .worlds = worlds_from(1),
       .devices = {"cpu", "sim", "cuda"},
-      .axes = axes(),
+      .axes = {{"sizes", {"8-0-24", "8-24", "12-12-12-12", "5-0-7-1", "0-1"}, "8-0-24"},
+               {"stage", {"1", "2"}, "2"},
+               {"bucket", {"standard", "small"}, "standard"},
+               accumulation_axis(),
+               dtype_axis()},
       .variants =
           {buggy("offset-forgotten",
                  "ZeRO 1, 2: a partition's first piece is read from the start of its parameter",

@@ -78,7 +78,7 @@ Scenario buffers_not_broadcast_by_hand_reduction() {
       .kept = "the toy script's data, learning rate and repair: an all-reduce per gradient",
       .left_out = "the script's model, which has no buffers: here a BatchNorm precedes it",
       .steps = 5,
-      .axes = {{"optimizer", {"sgd", "adamw"}, "sgd"}},
+      .axes = {optimizer_axis()},
       .variants =
           {wrong_fix("buffers-left-behind",
                      "gradients are averaged by hand, but BatchNorm's buffers are not broadcast",

@@ -58,7 +58,7 @@ Scenario gradients_clipped_before_reduction() {
       .kept = "the toy script, its repair by an all-reduce per gradient, the trainer's clipping",
       .left_out = "the trainer: loss-on-unwrapped-module-pipeline. The wrong order is ours",
       .steps = 5,
-      .axes = {{"optimizer", {"sgd", "adamw"}, "sgd"}},
+      .axes = {optimizer_axis()},
       .variants =
           {wrong_fix("clipped-before", "each rank clips its own gradients, then they are averaged",
                      "clipped=before", expect_clipped_apart),

@@ -73,7 +73,7 @@ Scenario missing_gradients_skipped_in_reduction() {
       .left_out =
           "the script's model, whose gradients all exist: here a branch depends on the rank",
       .steps = 5,
-      .axes = {{"optimizer", {"sgd", "adamw"}, "sgd"},
+      .axes = {optimizer_axis(),
                {"differs", {"same-shapes", "other-sizes", "other-counts"}, "same-shapes"}},
       .variants =
           {wrong_fix("skip-missing",

@@ -68,7 +68,7 @@ Scenario uneven_shards_averaged_alike() {
       .kept = "the toy script's model, seeds and learning rate",
       .left_out = "shards of four rows each: here each rank has two rows more than the one before",
       .steps = 5,
-      .axes = {{"optimizer", {"sgd", "adamw"}, "sgd"}},
+      .axes = {optimizer_axis()},
       .variants =
           {wrong_fix(
                "taken-for-batch-mean",
