@@ -27,28 +27,23 @@ void keep_activations_as_asked(const Rank& rank, MlpLayers& model) {
 }
 
 void train(Rank& rank) {
-  TiledMlps mlps(rank);
-  if (!rank.is_reference()) {
+  train_with_accumulator(rank, [&](TiledMlps& mlps) {
     rank.at_branch();
     mlps.tile(accumulator_tiling(rank));
     keep_activations_as_asked(rank, mlps.model());
     mlps.shard();
-  }
-  train_with_accumulator(rank, mlps);
+  });
 }
 
 std::vector<Axis> axes() {
-  std::vector<Axis> axes = accumulator_axes({
-      {"causes",
-       {"all", "stacked", "scaled", "returned", "stacked-scaled", "stacked-returned",
-        "scaled-returned", "none"},
-       "all"},
-      rank_axis("wrapped", {"mlp", "layer", "root"}, "mlp"),
-  });
-  axes.push_back(switch_axis("no_sync"));
-  axes.push_back(rank_axis("activations", {"kept", "checkpointed", "offloaded"}, "kept"));
-  axes.push_back(dtype_axis({"bfloat16"}));
-  return axes;
+  return accumulator_axes({{"causes",
+                            {"all", "stacked", "scaled", "returned", "stacked-scaled",
+                             "stacked-returned", "scaled-returned", "none"},
+                            "all"},
+                           rank_axis("wrapped", {"mlp", "layer", "root"}, "mlp")},
+                          {switch_axis("no_sync"),
+                           rank_axis("activations", {"kept", "checkpointed", "offloaded"}, "kept"),
+                           dtype_axis({"bfloat16"})});
 }
 
 }  // namespace

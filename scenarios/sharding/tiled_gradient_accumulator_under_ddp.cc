@@ -10,12 +10,10 @@ namespace lockstep {
 namespace {
 
 void train(Rank& rank) {
-  TiledMlps mlps(rank);
-  if (!rank.is_reference()) {
+  train_with_accumulator(rank, [&](TiledMlps& mlps) {
     rank.at_branch();
     mlps.tile(accumulator_tiling(rank));
-  }
-  train_with_accumulator(rank, mlps);
+  });
 }
 
 /// The first parameter's hook runs again while the reducer waits for other parameters.
@@ -59,13 +57,6 @@ std::vector<Variant> variants() {
   };
 }
 
-std::vector<Axis> axes() {
-  std::vector<Axis> axes = accumulator_axes({});
-  axes.push_back(switch_axis("no_sync", false));
-  axes.push_back(dtype_axis());
-  return axes;
-}
-
 }  // namespace
 
 Scenario tiled_gradient_accumulator_under_ddp() {
@@ -78,7 +69,7 @@ Scenario tiled_gradient_accumulator_under_ddp() {
       .kept = "the accumulator, and the review's question whether it works for DDP",
       .left_out = "see tiled-gradient-accumulator-stacks-hooks",
       .worlds = worlds_from(1, 8),
-      .axes = axes(),
+      .axes = accumulator_axes({}, {switch_axis("no_sync", false), dtype_axis()}),
       .variants = variants(),
       .claims = sharded_claims(),
       .precondition = precondition,

@@ -11,8 +11,7 @@ namespace lockstep {
 namespace {
 
 void train(Rank& rank) {
-  TiledMlps mlps(rank);
-  if (!rank.is_reference()) {
+  train_with_accumulator(rank, [&](TiledMlps& mlps) {
     rank.at_branch();
     for (Module* mlp : mlps.model().mlps()) {
       const auto listed = [&mlps, mlp] {
@@ -21,8 +20,7 @@ void train(Rank& rank) {
       tile_calls(*mlp, accumulator_tiling(rank, listed));
     }
     mlps.shard();
-  }
-  train_with_accumulator(rank, mlps);
+  });
 }
 
 Expectation expect_whole(const Cell& cell) {
@@ -69,14 +67,6 @@ std::vector<Variant> variants() {
   };
 }
 
-std::vector<Axis> axes() {
-  std::vector<Axis> axes =
-      accumulator_axes({rank_axis("wrapped", {"mlp", "layer", "root"}, "mlp")});
-  axes.push_back(switch_axis("no_sync", false));
-  axes.push_back(dtype_axis());
-  return axes;
-}
-
 }  // namespace
 
 Scenario tiled_gradient_accumulator_under_fsdp1() {
@@ -89,7 +79,8 @@ Scenario tiled_gradient_accumulator_under_fsdp1() {
       .kept = "the accumulator, and the review's question whether it works for FSDP1",
       .left_out = "see tiled-gradient-accumulator-stacks-hooks",
       .worlds = worlds_from(1, 8),
-      .axes = axes(),
+      .axes = accumulator_axes({rank_axis("wrapped", {"mlp", "layer", "root"}, "mlp")},
+                               {switch_axis("no_sync", false), dtype_axis()}),
       .variants = variants(),
       .claims = sharded_claims(),
       .precondition = refuse_tiles,

@@ -117,12 +117,13 @@ Expectation expect_wrong(const Cell& cell, const Pin& pin, bool is_clear, double
 
 }  // namespace
 
-std::vector<Axis> accumulator_axes(std::vector<Axis> more) {
+std::vector<Axis> accumulator_axes(const std::vector<Axis>& more, const std::vector<Axis>& last) {
   std::vector<Axis> axes{{"tiles", {"1", "2", "3", "4", "8"}, "4"},
                          {"length", {"24", "9"}, "24"},
                          {"tile_values", {"alike", "random"}, "alike"}};
   axes.insert(axes.end(), more.begin(), more.end());
   axes.push_back({"accumulation", {"1", "2", "4"}, "1"});
+  axes.insert(axes.end(), last.begin(), last.end());
   return axes;
 }
 
@@ -142,7 +143,10 @@ TilingOptions accumulator_tiling(const Rank& rank, const HookedParameters& liste
   return tiling;
 }
 
-void train_with_accumulator(Rank& rank, TiledMlps& mlps, CallSite site) {
+void train_with_accumulator(Rank& rank, const std::function<void(TiledMlps&)>& prepare,
+                            CallSite site) {
+  TiledMlps mlps(rank);
+  if (!rank.is_reference()) prepare(mlps);
   // Large steps make parameters show the effect of sums in bfloat16. In a model that computes in
   // bfloat16 they would amplify its rounding too much.
   if (!is_mixed(rank.cell())) mlps.options().learning_rate = 0.2;

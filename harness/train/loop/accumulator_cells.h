@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,16 +21,17 @@ namespace lockstep {
 //   gradients      stay: those of earlier micro-batches stay whole on every rank
 
 /// The axes of such a scenario, in the order of their names in a cell's folder: `tiles`, `length`,
-/// `tile_values`, then `more`, then `accumulation`.
-std::vector<Axis> accumulator_axes(std::vector<Axis> more);
+/// `tile_values`, then `more`, then `accumulation`, then `last`.
+std::vector<Axis> accumulator_axes(const std::vector<Axis>& more, const std::vector<Axis>& last);
 
 /// The tiling of the MLPs, hooks included. `listed`: the parameters that hooks find on an MLP
 /// wrapped by an engine; empty: the MLP's own.
 TilingOptions accumulator_tiling(const Rank& rank, const HookedParameters& listed = {});
 
-/// Trains on rows that are alike in every tile, or drawn. The reference weighs tiles if the cell's
-/// condition `law` says so.
-void train_with_accumulator(Rank& rank, TiledMlps& mlps, CallSite site = CallSite::here());
+/// Trains on rows that are alike in every tile, or drawn. `prepare` tiles and shards the MLPs of
+/// ranks. The reference has plain MLPs, and weighs tiles if the cell's condition `law` says so.
+void train_with_accumulator(Rank& rank, const std::function<void(TiledMlps&)>& prepare,
+                            CallSite site = CallSite::here());
 
 /// Number of tiles that torch.chunk makes.
 std::int64_t pieces_of(const Cell& cell);
