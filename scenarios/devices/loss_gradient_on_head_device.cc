@@ -15,18 +15,12 @@ namespace lockstep {
 
 namespace {
 
-constexpr VisionLanguageOptions kSizes = [] {
-  VisionLanguageOptions sizes = kTinyVisionLanguage;
-  sizes.language_blocks = 1;
-  sizes.tied_head = false;
-  return sizes;
-}();
 constexpr int kDevices = 2;
 
 /// If the logit scale crosses devices, the model has a 0-dim factor for its logits, as CLIP has.
 class Model : public VisionLanguageModel {
  public:
-  explicit Model(const Rank& rank) : VisionLanguageModel(kSizes, cpu_generator(rank.seed(0))) {
+  explicit Model(const Rank& rank) : VisionLanguageModel(kTinyUntied, cpu_generator(rank.seed(0))) {
     if (rank.has("crossing", "logit-scale")) {
       logit_scale = register_parameter("logit_scale", at::full({}, 1.25));
     }
@@ -74,7 +68,7 @@ void train(Rank& rank) {
   Training training(rank, model, options);
   training.run({.loss = [&](const MicroBatch& batch) {
     const ImageText drawn =
-        image_text_of(rank, batch, kSizes, rank.number("batch"), rank.number("length"));
+        image_text_of(rank, batch, kTinyUntied, rank.number("batch"), rank.number("length"));
     if (rank.is_reference()) return plain_loss(model, drawn);
     const at::Tensor hidden =
         training.forward([&] { return model.hidden_states(drawn.image.to(body), drawn.tokens); });

@@ -14,12 +14,6 @@ namespace lockstep {
 
 namespace {
 
-constexpr VisionLanguageOptions kModel = [] {
-  VisionLanguageOptions sizes = kTinyVisionLanguage;
-  sizes.language_blocks = 1;
-  sizes.tied_head = false;
-  return sizes;
-}();
 constexpr std::int64_t kText = 7;
 constexpr const char* kModifiedInPlace =
     "one of the variables needed for gradient computation has been modified by an inplace "
@@ -40,7 +34,7 @@ FusedCrossEntropyOptions fused_of(const Rank& rank) {
 }
 
 void train(Rank& rank) {
-  VisionLanguageModel model(kModel, cpu_generator(rank.seed(0)));
+  VisionLanguageModel model(kTinyUntied, cpu_generator(rank.seed(0)));
   model.to(dtype_of(rank.cell()));
   const at::Device device = open_devices(rank, {.count = 1}).front();
   model.to(device);
@@ -62,7 +56,7 @@ void train(Rank& rank) {
     return loss;
   };
   training.run({.loss = [&](const MicroBatch& batch) {
-    const ImageText drawn = image_text_of(rank, batch, kModel, rank.number("batch"), kText);
+    const ImageText drawn = image_text_of(rank, batch, kTinyUntied, rank.number("batch"), kText);
     const at::Tensor image = drawn.image.to(device), tokens = drawn.tokens.to(device);
     if (!rank.is_reference()) return fused_loss(image, tokens);
     return next_token_loss(model.forward(image, tokens), tokens) * factor;

@@ -105,6 +105,14 @@ inline constexpr VisionLanguageOptions kTinyVisionLanguage{.height = 4,
                                                            .vision_hidden = 8,
                                                            .vision_blocks = 1};
 
+/// The same with one language block, and a head with a weight of its own.
+inline constexpr VisionLanguageOptions kTinyUntied = [] {
+  VisionLanguageOptions options = kTinyVisionLanguage;
+  options.language_blocks = 1;
+  options.tied_head = false;
+  return options;
+}();
+
 /// A small model of images and text, with the structure of LLaVA and Qwen-VL. A linear layer turns
 /// each image patch into a token with a learned position. Vision blocks (`TransformerBlock`)
 /// follow, then a projector of two linear layers with a GELU between them. The text tokens are
