@@ -45,11 +45,12 @@ std::string variants_table(const Scenario& scenario) {
 }
 
 std::string section_of(const Scenario& scenario) {
+  const Origin& origin = scenario.origin;
   return fmt::format(
              "\n### `{}`\n\n{}\n\n- From: {}, {}\n- Kept: {}\n- Left out: {}\n- World sizes: {}\n"
              "- Devices: {}\n- Source: `{}`\n",
-             scenario.id, scenario.summary, scenario.project, scenario.link, scenario.kept,
-             scenario.left_out, worlds_in_words(scenario), fmt::join(scenario.devices, ", "),
+             scenario.id, scenario.summary, origin.project, origin.link, origin.kept,
+             origin.left_out, worlds_in_words(scenario), fmt::join(scenario.devices, ", "),
              scenario.source) +
          axes_table(scenario) + variants_table(scenario);
 }

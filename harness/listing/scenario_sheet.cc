@@ -56,11 +56,12 @@ std::string expectation_as_text(const Expectation& expectation, std::size_t widt
 }  // namespace
 
 std::string scenario_sheet(const Scenario& scenario, std::size_t width) {
+  const Origin& origin = scenario.origin;
   std::string text = scenario.id + "\n" + wrapped(scenario.summary, kSheetIndent, 0, width) + "\n";
   text += wrapped_rows({{"Class:", class_of(scenario)},
-                        {"From:", fmt::format("{}, {}", scenario.project, scenario.link)},
-                        {"Kept:", scenario.kept},
-                        {"Left out:", scenario.left_out},
+                        {"From:", fmt::format("{}, {}", origin.project, origin.link)},
+                        {"Kept:", origin.kept},
+                        {"Left out:", origin.left_out},
                         {"Source:", scenario.source},
                         {"World sizes:", worlds_in_words(scenario)},
                         {"Devices:", devices_in_words(scenario)},

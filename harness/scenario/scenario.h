@@ -84,23 +84,28 @@ DeviceNeeds device_per_rank(const Cell& cell);
 inline constexpr int kMostTriedRanks = 16;
 std::vector<int> worlds_from(int least, int most = kMostTriedRanks);
 
+/// Where a fault was found.
+struct Origin {
+  std::string project = {};
+  std::string link = {};      ///< issue or pull request, "SchmiedmayerLab/OpenTSLM#49"
+  std::string kept = {};      ///< parts of the original that are here
+  std::string left_out = {};  ///< parts that are not, and why
+};
+
 /// One bug class: one program in one file, run in its variants. The id names the fault and is never
 /// reused. Plain data and two functions; a scenario holds no state.
 struct Scenario {
   std::string id = {};  ///< the name of its file with - in place of _; set by the registry
   std::string summary;
-  std::string project = {};   ///< the origin of the fault
-  std::string link = {};      ///< issue or pull request, "SchmiedmayerLab/OpenTSLM#49"
-  std::string kept = {};      ///< parts of the original that are here
-  std::string left_out = {};  ///< parts that are not, and why
-  std::string source = {};    ///< path of its file in the project; set by the registry
+  std::string source = {};  ///< path of its file in the project; set by the registry
+  Origin origin = {};
+  std::vector<Variant> variants;
   std::vector<int> worlds = worlds_from(2);  ///< world sizes it supports
   /// Kinds of devices it can train on: cpu, sim (virtual devices), cuda. The first is the default.
   std::vector<std::string> devices{"cpu"};
   std::function<DeviceNeeds(const Cell&)> device_needs = {};  ///< empty: one device
   std::int64_t steps = 3;                                     ///< unless --steps says otherwise
   std::vector<Axis> axes = {};
-  std::vector<Variant> variants;
   std::vector<Claim> claims;  ///< true of a correct program; judged in every cell
   std::vector<TableSpec> tables = {};
   /// Why a cell cannot be run; an empty text if it can. Empty: every cell can.

@@ -109,12 +109,9 @@ Scenario collective_order_differs_other_shapes() {
       .summary =
           "One rank calls an extra collective: its later calls meet calls of another size or kind, "
           "and the training aborts or hangs.",
-      .project = "Neuron_SP",
-      .link = "Neuron_SP#154",
-      .kept = "a collective behind a condition that is true on one rank",
-      .left_out = "the trainer around it",
-      .worlds = worlds_from(2, 8),  // with more ranks, Gloo hangs instead of aborting
-      .axes = {rank_axis("metrics", {"all-reduce", "broadcast", "all-gather"}, "all-reduce")},
+      .origin = {"Neuron_SP", "Neuron_SP#154",
+                 "a collective behind a condition that is true on one rank",
+                 "the trainer around it"},
       .variants = {buggy("logged-where-remarkable",
                          "the rank with a remarkable loss gathers metrics, the others do not", "",
                          expect_missed)
@@ -136,6 +133,8 @@ Scenario collective_order_differs_other_shapes() {
                        "", expect_missed)
                        .hanging(),
                    reference("reference", "one process: the mean of all ranks' gradients")},
+      .worlds = worlds_from(2, 8),  // with more ranks, Gloo hangs instead of aborting
+      .axes = {rank_axis("metrics", {"all-reduce", "broadcast", "all-gather"}, "all-reduce")},
       .claims = collective_claims(),
       .body = train,
   };

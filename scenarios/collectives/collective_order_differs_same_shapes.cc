@@ -143,12 +143,12 @@ Scenario collective_order_differs_same_shapes() {
       .summary =
           "Ranks all-reduce gradients of one shape in different orders: different tensors are "
           "averaged together, without an error.",
-      .project = "DeepSpeed; OpenTSLM",
-      .link = "microsoft/DeepSpeed#2343 (2022-09-22); a risk of OpenTSLM#49",
-      .kept = "layers of one shape, computed in another order per rank, reduced as they arrive",
-      .left_out = "ZeRO's buckets: every gradient is reduced by itself",
-      .axes = {rank_axis("calls", {"waited-for", "started"}, "waited-for"), accumulation_axis()},
+      .origin = {"DeepSpeed; OpenTSLM",
+                 "microsoft/DeepSpeed#2343 (2022-09-22); a risk of OpenTSLM#49",
+                 "layers of one shape, computed in another order per rank, reduced as they arrive",
+                 "ZeRO's buckets: every gradient is reduced by itself"},
       .variants = variants(),
+      .axes = {rank_axis("calls", {"waited-for", "started"}, "waited-for"), accumulation_axis()},
       .claims = collective_claims(),
       .body = train,
   };

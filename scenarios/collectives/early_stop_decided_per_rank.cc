@@ -117,13 +117,9 @@ Scenario early_stop_decided_per_rank() {
       .summary =
           "Each rank decides by its own validation loss whether to stop: one leaves the loop, and "
           "the others wait for it in the next step.",
-      .project = "OpenTSLM",
-      .link = "OpenTSLM's trainer, which has guards against it",
-      .kept = "early stopping by the validation loss; a decision that rank 0 broadcasts",
-      .left_out = "the trainer around it, patience",
-      .worlds = worlds_from(2, 8),  // with more ranks, rank 0's loss does not raise the mean
-      .steps = 4,
-      .axes = {wrapper_axis()},
+      .origin = {"OpenTSLM", "OpenTSLM's trainer, which has guards against it",
+                 "early stopping by the validation loss; a decision that rank 0 broadcasts",
+                 "the trainer around it, patience"},
       .variants = {buggy("decided-locally", "each rank stops when its own validation loss rises",
                          "", expect_left_alone)
                        .hanging(),
@@ -139,6 +135,9 @@ Scenario early_stop_decided_per_rank() {
                        .hanging(),
                    reference("reference",
                              "one process: all stop when rank 0's validation loss rises")},
+      .worlds = worlds_from(2, 8),  // with more ranks, rank 0's loss does not raise the mean
+      .steps = 4,
+      .axes = {wrapper_axis()},
       .claims = collective_claims(),
       .precondition = precondition,
       .body = train,

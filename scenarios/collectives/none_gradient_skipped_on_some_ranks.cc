@@ -146,12 +146,10 @@ Scenario none_gradient_skipped_on_some_ranks() {
       .summary =
           "Each rank reduces only the gradients that its backward defined: different tensors are "
           "averaged together, or the training aborts or hangs.",
-      .project = "DeepSpeed, horovod",
-      .link = "microsoft/DeepSpeed#291 (2020-07-15), horovod#597",
-      .kept = "gradients that are None on some ranks; zeros instead; the review's divisor question",
-      .left_out = "buckets of many gradients, half precision",
-      .axes = {{"differs", {"same-shapes", "other-sizes", "other-counts"}, "same-shapes"},
-               accumulation_axis()},
+      .origin =
+          {"DeepSpeed, horovod", "microsoft/DeepSpeed#291 (2020-07-15), horovod#597",
+           "gradients that are None on some ranks; zeros instead; the review's divisor question",
+           "buckets of many gradients, half precision"},
       .variants =
           {buggy("skipped-where-none", "each rank reduces only the gradients that it has", "",
                  expect_skipped)
@@ -169,6 +167,8 @@ Scenario none_gradient_skipped_on_some_ranks() {
                      "", expect_divided_by_less),
            reference("reference",
                      "one process: the mean of all ranks' gradients; missing ones count as zeros")},
+      .axes = {{"differs", {"same-shapes", "other-sizes", "other-counts"}, "same-shapes"},
+               accumulation_axis()},
       .claims = collective_claims(),
       .body = train,
   };

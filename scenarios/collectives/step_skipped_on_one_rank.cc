@@ -124,12 +124,10 @@ Scenario step_skipped_on_one_rank() {
       .summary =
           "One rank skips a step because its loss is bad: its next gradients are averaged with the "
           "others' of that step, and at the end they wait for it.",
-      .project = "Neuron_SP, llm-internal-medicine",
-      .link = "Neuron_SP#154 and #197, llm-internal-medicine#45",
-      .kept = "a local condition in front of a collective",
-      .left_out = "the trainers around it, loss scaling",
-      .steps = 4,
-      .axes = {wrapper_axis(), {"loss", {"spike", "not-finite"}, "not-finite"}},
+      .origin = {"Neuron_SP, llm-internal-medicine",
+                 "Neuron_SP#154 and #197, llm-internal-medicine#45",
+                 "a local condition in front of a collective",
+                 "the trainers around it, loss scaling"},
       .variants =
           {buggy("skipped-locally",
                  "the rank with a bad loss skips to the next step before backward", "",
@@ -144,6 +142,8 @@ Scenario step_skipped_on_one_rank() {
                      "that rank contributes zeros: nothing hangs, but the mean is too small", "",
                      expect_zeros),
            reference("reference", "one process: a step is left out if any rank's loss is bad")},
+      .steps = 4,
+      .axes = {wrapper_axis(), {"loss", {"spike", "not-finite"}, "not-finite"}},
       .claims = collective_claims(),
       .precondition = precondition,
       .body = train,

@@ -175,12 +175,12 @@ Scenario uneven_batches_hang() {
       .summary =
           "One rank has one batch fewer: it leaves the loop and evaluates, while the others wait "
           "for it in a reduction.",
-      .project = "PyMarlin, Lightning, pytorch, snowfall",
-      .link = "PyMarlin#80 (2022-01-10), pytorch-lightning#20404, pytorch#38174, snowfall#152",
-      .kept = "one rank has 2 batches, the others 3; DDP's join with both of its divisors",
-      .left_out = "the data loaders that deal out the batches",
-      .axes = {wrapper_axis(), {"short-rank", {"first", "last"}, "last"}},
+      .origin = {"PyMarlin, Lightning, pytorch, snowfall",
+                 "PyMarlin#80 (2022-01-10), pytorch-lightning#20404, pytorch#38174, snowfall#152",
+                 "one rank has 2 batches, the others 3; DDP's join with both of its divisors",
+                 "the data loaders that deal out the batches"},
       .variants = variants(),
+      .axes = {wrapper_axis(), {"short-rank", {"first", "last"}, "last"}},
       .claims = {kParametersAgree, kParametersEqual, ranks_finish(), collectives_match()},
       .precondition = precondition,
       .body = train,

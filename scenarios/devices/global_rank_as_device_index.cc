@@ -80,20 +80,10 @@ Scenario global_rank_as_device_index() {
       .summary =
           "The global rank is used as a device index: on the second machine no such device exists, "
           "and the failure is swallowed.",
-      .project = "unsloth",
-      .link = "unsloth/models/loader_utils.py, prepare_device_map (2026)",
-      .kept = "rank and size from the process group or the environment; the swallowed failure",
-      .left_out =
-          "machines: each is a launcher's environment with devices of its own, on one machine",
-      .devices = {"sim", "cuda"},
-      .device_needs =
-          [](const Cell& cell) {
-            return DeviceNeeds{ranks_per_node(cell), false};
-          },
-      .steps = 2,
-      .axes =
-          {{"ranks_per_node", {"1", "2"}, "1", {"global-rank", "global-rank-told", "local-rank"}},
-           accumulation_axis()},
+      .origin =
+          {"unsloth", "unsloth/models/loader_utils.py, prepare_device_map (2026)",
+           "rank and size from the process group or the environment; the swallowed failure",
+           "machines: each is a launcher's environment with devices of its own, on one machine"},
       .variants =
           {buggy("global-rank",
                  "the helper unchanged: the second machine is asked for a device that it lacks",
@@ -107,6 +97,15 @@ Scenario global_rank_as_device_index() {
            latent("one-machine", "the helper unchanged, on one machine", "mistakes=both"),
            fixed("local-rank", "the index is the local rank", "mistakes=none"),
            reference("reference", "one process on the CPU: the mean of all shards' gradients")},
+      .devices = {"sim", "cuda"},
+      .device_needs =
+          [](const Cell& cell) {
+            return DeviceNeeds{ranks_per_node(cell), false};
+          },
+      .steps = 2,
+      .axes =
+          {{"ranks_per_node", {"1", "2"}, "1", {"global-rank", "global-rank-told", "local-rank"}},
+           accumulation_axis()},
       .claims = replica_claims(),
       .body = train,
   };

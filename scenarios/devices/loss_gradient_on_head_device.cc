@@ -123,12 +123,12 @@ Scenario loss_gradient_on_head_device() {
       .summary =
           "A split model's fused loss returns the hidden states' gradient on the head's device: "
           "the autograd engine refuses it.",
-      .project = "unsloth",
-      .link = "unslothai/unsloth#3809 and unslothai/unsloth-zoo#423",
-      .kept = "the model with its head on another device, the chunked cross-entropy, both repairs",
-      .left_out =
-          "torch.compile: its \"Cannot access storage of TensorWrapper\" came from a trace with "
-          "fake tensors; here functorch's gradient crosses devices in the real engine",
+      .origin =
+          {"unsloth", "unslothai/unsloth#3809 and unslothai/unsloth-zoo#423",
+           "the model with its head on another device, the chunked cross-entropy, both repairs",
+           "torch.compile: its \"Cannot access storage of TensorWrapper\" came from a trace with "
+           "fake tensors; here functorch's gradient crosses devices in the real engine"},
+      .variants = variants(),
       .worlds = worlds_from(1),
       .devices = {"sim", "cuda"},
       .device_needs = device_needs,
@@ -141,7 +141,6 @@ Scenario loss_gradient_on_head_device() {
                switch_axis("prior"),
                switch_axis("bucket_view", /*in_reference=*/false),
                dtype_axis({"bfloat16"})},
-      .variants = variants(),
       .claims = replica_claims(),
       .body = train,
   };

@@ -60,17 +60,16 @@ Scenario quantised_weights_off_training_device() {
       .summary =
           "A device map puts 8-bit weights on another device than the rank's training device: a "
           "check refuses the model.",
-      .project = "unsloth",
-      .link = "unslothai/unsloth#3809, its review and the discussion of 2026-01-01",
-      .kept = "accelerate's policies, unsloth's detection of a distributed run, 8-bit weights",
-      .left_out =
-          "bitsandbytes, 4-bit weights, loading from files; accelerate's own check of quantised "
-          "weights: ours raises its words",
+      .origin =
+          {"unsloth", "unslothai/unsloth#3809, its review and the discussion of 2026-01-01",
+           "accelerate's policies, unsloth's detection of a distributed run, 8-bit weights",
+           "bitsandbytes, 4-bit weights, loading from files; accelerate's own check of quantised "
+           "weights: ours raises its words"},
+      .variants = variants(),
       .devices = {"sim", "cuda"},
       .device_needs = device_per_rank,
       .steps = 2,
       .axes = {device_map_axis({"split-over-all", "overridden"}), accumulation_axis()},
-      .variants = variants(),
       .claims = replica_claims(),
       .body = train,
   };

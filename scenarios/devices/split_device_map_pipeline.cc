@@ -151,21 +151,12 @@ Scenario split_device_map_pipeline() {
       .summary =
           "Twenty training steps: a model split over two devices fails in its first backward; "
           "repaired, or with a full copy per rank, its losses are those of one process.",
-      .project = "unsloth",
-      .link = "unslothai/unsloth#3809",
-      .kept = "adapters on a vision-language model, batch 2, 4 micro-batches, the table's columns",
-      .left_out =
-          "the model of two billion parameters and its data: a small model learns sequences. Any "
-          "training whose loss keeps falling meets the table's shape. Optimizer and schedule are "
-          "not published: here AdamW and a linear warm-up",
-      .worlds = worlds_from(1),
-      .devices = {"sim", "cuda"},
-      .device_needs =
-          [](const Cell& cell) {
-            return DeviceNeeds{device_count(cell), is_split(cell)};
-          },
-      .steps = 20,
-      .axes = {},
+      .origin =
+          {"unsloth", "unslothai/unsloth#3809",
+           "adapters on a vision-language model, batch 2, 4 micro-batches, the table's columns",
+           "the model of two billion parameters and its data: a small model learns sequences. Any "
+           "training whose loss keeps falling meets the table's shape. Optimizer and schedule are "
+           "not published: here AdamW and a linear warm-up"},
       .variants = {buggy("split-gradient-left",
                          "split; the loss leaves its gradient on the head's device",
                          "model=split gradient=left",
@@ -176,6 +167,14 @@ Scenario split_device_map_pipeline() {
                          "model=split gradient=moved-back"),
                    fixed("data-parallel", "a full copy on the device of every rank", "model=whole"),
                    reference("reference", "one process on the CPU: the mean of all shards")},
+      .worlds = worlds_from(1),
+      .devices = {"sim", "cuda"},
+      .device_needs =
+          [](const Cell& cell) {
+            return DeviceNeeds{device_count(cell), is_split(cell)};
+          },
+      .steps = 20,
+      .axes = {},
       .claims = claims_before({kLossesAgree, kLossesEqual}, replica_claims()),
       .tables = tables(),
       .body = train,

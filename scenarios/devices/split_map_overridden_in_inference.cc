@@ -63,17 +63,9 @@ Scenario split_map_overridden_in_inference() {
       .summary =
           "A guard against split models in training also acts in inference: a model that needs two "
           "devices is loaded on one and runs out of memory.",
-      .project = "unsloth",
-      .link = "unslothai/unsloth#3809, its review and the discussion of 2026-01-01",
-      .kept = "accelerate's policies, unsloth's detection of a distributed run, the override",
-      .left_out = "loading from files; the fault of training, see split-map-under-data-parallel",
-      .devices = {"sim", "cuda"},
-      .device_needs =
-          [](const Cell&) {
-            return DeviceNeeds{kDevices, false};
-          },
-      .steps = 2,
-      .axes = {device_map_axis({"overridden", "split"})},
+      .origin = {"unsloth", "unslothai/unsloth#3809, its review and the discussion of 2026-01-01",
+                 "accelerate's policies, unsloth's detection of a distributed run, the override",
+                 "loading from files; the fault of training, see split-map-under-data-parallel"},
       .variants =
           {wrong_fix(
                "overridden",
@@ -81,6 +73,13 @@ Scenario split_map_overridden_in_inference() {
                "guard=always", expect_named_map_overridden),
            fixed("split", "the guard acts in training only", "guard=in-training-only"),
            reference("reference", "one process on the CPU: the losses of inference")},
+      .devices = {"sim", "cuda"},
+      .device_needs =
+          [](const Cell&) {
+            return DeviceNeeds{kDevices, false};
+          },
+      .steps = 2,
+      .axes = {device_map_axis({"overridden", "split"})},
       .claims = {ranks_finish(), kLossesAgree, kLossesEqual},
       .precondition = precondition,
       .body = infer,

@@ -94,11 +94,11 @@ Scenario split_map_under_data_parallel() {
       .summary =
           "Every rank of a data-parallel run splits its model over all devices, because it applies "
           "a device map made for one process.",
-      .project = "unsloth",
-      .link = "unslothai/unsloth#3809, its review and the discussion of 2026-01-01",
-      .kept = "accelerate's policies, unsloth's detection, the override, the refusal word by word",
-      .left_out =
-          "loading from files; 8-bit weights and inference, which have scenarios of their own",
+      .origin =
+          {"unsloth", "unslothai/unsloth#3809, its review and the discussion of 2026-01-01",
+           "accelerate's policies, unsloth's detection, the override, the refusal word by word",
+           "loading from files; 8-bit weights and inference, which have scenarios of their own"},
+      .variants = variants(),
       .devices = {"sim", "cuda"},
       .device_needs = device_per_rank,
       .steps = 2,
@@ -109,7 +109,6 @@ Scenario split_map_under_data_parallel() {
                 {"overridden-twice", "refused", "refused-then-none", "refused-then-removed"}},
                {"unnamed_map", {"sequential", "explicit"}, "sequential", {"named-maps-overridden"}},
                accumulation_axis()},
-      .variants = variants(),
       .claims = replica_claims(),
       .body = train,
   };

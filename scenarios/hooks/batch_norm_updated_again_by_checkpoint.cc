@@ -81,13 +81,12 @@ Scenario batch_norm_updated_again_by_checkpoint() {
       .summary =
           "A BatchNorm inside an activation checkpoint runs again in backward: its statistics "
           "advance twice a step.",
-      .project = "unsloth",
-      .link = "pull request #4240 (2026-03-12)",
-      .kept = "a non-re-entrant checkpoint whose input is offloaded",
-      .left_out = "the vision-language model: a BatchNorm between two layers",
+      .origin = {"unsloth", "pull request #4240 (2026-03-12)",
+                 "a non-re-entrant checkpoint whose input is offloaded",
+                 "the vision-language model: a BatchNorm between two layers"},
+      .variants = variants(),
       .steps = 2,
       .axes = checkpoint_axes({}, {"run-twice", "frozen-in-recompute"}),
-      .variants = variants(),
       .claims = replica_claims(),
       .precondition = refuse_no_sync_with_static_graph,
       .body = train,

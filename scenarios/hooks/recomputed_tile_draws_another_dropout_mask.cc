@@ -186,11 +186,9 @@ Scenario recomputed_tile_draws_another_dropout_mask() {
       .summary =
           "Backward recomputes a tile without the random numbers, or the autocast, of its forward: "
           "all ranks agree on the gradient of another function.",
-      .project = "unsloth",
-      .link = "pull request #4240 (2026-03-12)",
-      .kept = "the tiled MLP, whose forward has an option to preserve random state",
-      .left_out = "global generators: the dropout has one of its own",
-      .axes = axes(),
+      .origin = {"unsloth", "pull request #4240 (2026-03-12)",
+                 "the tiled MLP, whose forward has an option to preserve random state",
+                 "global generators: the dropout has one of its own"},
       .variants =
           {buggy("not-restored",
                  "backward uses the current generator state and autocast, not those of forward",
@@ -202,6 +200,7 @@ Scenario recomputed_tile_draws_another_dropout_mask() {
                  "tile_backward=explicit-inputs recomputed=as-in-forward"),
            reference("reference",
                      "one process without recomputation: the mean of all shards' gradients")},
+      .axes = axes(),
       .claims = replica_claims(),
       .precondition = precondition,
       .body = train,

@@ -214,18 +214,17 @@ Scenario reentrant_checkpoint_under_ddp() {
       .summary =
           "Re-entrant checkpoints run DDP's hooks in a nested backward: DDP counts it as a second "
           "backward, or misses it. The first workaround lost the offload.",
-      .project = "unsloth",
-      .link = "pull request #4240 (2026-03-12)",
-      .kept =
-          "offloaded re-entrant checkpoints, the interim fix (pull request #3751), adapters in a "
-          "vision-language model, the error text's advice",
-      .left_out = "Qwen3-VL and GPUs: a small model; offloaded memory is counted separately",
+      .origin =
+          {"unsloth", "pull request #4240 (2026-03-12)",
+           "offloaded re-entrant checkpoints, the interim fix (pull request #3751), adapters in a "
+           "vision-language model, the error text's advice",
+           "Qwen3-VL and GPUs: a small model; offloaded memory is counted separately"},
+      .variants = variants(),
       .steps = 2,
       .axes =
           checkpoint_axes({{"trained", {"all", "adapters"}, "all"}, switch_axis("dropout")},
                           {"non-reentrant", "non-reentrant-offload", "non-reentrant-nested-offload",
                            "shared-blocks-non-reentrant-offload"}),
-      .variants = variants(),
       .claims = replica_claims(),
       .precondition = precondition,
       .body = train,

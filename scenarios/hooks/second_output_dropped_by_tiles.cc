@@ -87,12 +87,9 @@ Scenario second_output_dropped_by_tiles() {
       .summary =
           "The backward of a tiled function ignores every output gradient except the first: a "
           "router's loss reaches neither the router nor the layers below.",
-      .project = "unsloth",
-      .link = "pull request #4240 (2026-03-12)",
-      .kept = "the tiled MLP with explicit inputs, and a router beside it",
-      .left_out = "experts: the router weighs the output of one MLP",
-      .worlds = worlds_from(1),
-      .axes = tiled_axes(),
+      .origin = {"unsloth", "pull request #4240 (2026-03-12)",
+                 "the tiled MLP with explicit inputs, and a router beside it",
+                 "experts: the router weighs the output of one MLP"},
       .variants = {fixed("carried",
                          "the tiles also receive the gradient of the second output, the router's "
                          "probabilities",
@@ -101,6 +98,8 @@ Scenario second_output_dropped_by_tiles() {
                              "tile_backward=explicit-inputs outputs=first-alone", expect_dropped),
                    reference("reference",
                              "one process, no tiles: the mean of all shards' gradients")},
+      .worlds = worlds_from(1),
+      .axes = tiled_axes(),
       .claims = replica_claims(),
       .precondition = precondition,
       .body = train,

@@ -71,12 +71,9 @@ Scenario summed_weights_share_a_gradient() {
       .summary =
           "A weight is the sum of two parameters: a tiled backward gives both the same gradient "
           "tensor, and each adds the later tiles to it.",
-      .project = "unsloth",
-      .link = "pull request #4240 (2026-03-12)",
-      .kept = "the tiled MLP after the fix; weights that are sums, as merged adapters have them",
-      .left_out = "Qwen3-VL and the GPUs",
-      .worlds = worlds_from(1),
-      .axes = axes(),
+      .origin = {"unsloth", "pull request #4240 (2026-03-12)",
+                 "the tiled MLP after the fix; weights that are sums, as merged adapters have them",
+                 "Qwen3-VL and the GPUs"},
       .variants = {wrong_fix(
                        "aliased",
                        "both summands get one tensor as .grad, and each adds the later tiles to it",
@@ -85,6 +82,8 @@ Scenario summed_weights_share_a_gradient() {
                          "tile_backward=grad-but-last first_gradient=cloned"),
                    reference("reference",
                              "one process, no tiles: the mean of all shards' gradients")},
+      .worlds = worlds_from(1),
+      .axes = axes(),
       .claims = replica_claims(),
       .precondition = refuse_ddp_of_one_rank,
       .body = train,

@@ -180,15 +180,9 @@ Scenario tiled_backward_fires_hooks_per_tile() {
       .summary =
           "A tiled MLP calls backward() for every tile: gradient hooks of its parameters run once "
           "per tile, but DDP's reducer expects one call.",
-      .project = "unsloth",
-      .link = "pull request #4240 (2026-03-12)",
-      .kept = "the tiled MLP before and after, the gate, adapters, the error text's advice",
-      .left_out = "Qwen3-VL and the GPUs: a small model of the same build",
-      .worlds = worlds_from(1),
-      .axes =
-          tiled_axes({{"around", {"layers", "above", "nothing", "vision-language-model"}, "layers"},
-                      {"frozen", {"none", "gate", "all"}, "none"},
-                      {"values", {"drawn", "dyadic"}, "drawn"}}),
+      .origin = {"unsloth", "pull request #4240 (2026-03-12)",
+                 "the tiled MLP before and after, the gate, adapters, the error text's advice",
+                 "Qwen3-VL and the GPUs: a small model of the same build"},
       .variants =
           {buggy("backward-per-tile", "backward() for every tile, as first written",
                  "tile_backward=per-tile static_graph=off", expect_backward_per_tile),
@@ -229,6 +223,11 @@ Scenario tiled_backward_fires_hooks_per_tile() {
            reference("reference-two-micro-batches",
                      "one process, no tiles, two micro-batches: the mean of all shards' gradients",
                      "accumulation=2 around=layers frozen=none values=drawn prior=off")},
+      .worlds = worlds_from(1),
+      .axes =
+          tiled_axes({{"around", {"layers", "above", "nothing", "vision-language-model"}, "layers"},
+                      {"frozen", {"none", "gate", "all"}, "none"},
+                      {"values", {"drawn", "dyadic"}, "drawn"}}),
       .claims = replica_claims(),
       .precondition = precondition,
       .body = train,

@@ -78,11 +78,9 @@ Scenario tiled_input_needs_no_gradient() {
       .summary =
           "The input of a tiled or checkpointed MLP requires no gradient: autograd does not record "
           "the function, so its parameters are never trained.",
-      .project = "unsloth",
-      .link = "pull request #4240 (2026-03-12)",
-      .kept = "the tiled MLP above a frozen embedding, as adapters leave it",
-      .left_out = "the hook that adapter trainers add to the embedding: it is the fix",
-      .axes = tiled_axes({{"above", {"head", "nothing"}, "head"}}),
+      .origin = {"unsloth", "pull request #4240 (2026-03-12)",
+                 "the tiled MLP above a frozen embedding, as adapters leave it",
+                 "the hook that adapter trainers add to the embedding: it is the fix"},
       .variants =
           {buggy("frozen-below",
                  "the embedding is frozen: the function is not recorded, and the reducer waits",
@@ -107,6 +105,7 @@ Scenario tiled_input_needs_no_gradient() {
                  "a non-re-entrant checkpoint records the operations inside",
                  "checkpoint=non-reentrant tiles=1"),
            reference("reference", "one process, no tiles: the mean of all shards' gradients")},
+      .axes = tiled_axes({{"above", {"head", "nothing"}, "head"}}),
       .claims = replica_claims(),
       .precondition = refuse_no_sync_with_static_graph,
       .body = train,

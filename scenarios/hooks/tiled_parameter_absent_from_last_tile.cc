@@ -163,12 +163,11 @@ Scenario tiled_parameter_absent_from_last_tile() {
       .summary =
           "Gradient hooks fire only in the last tile. A parameter missing from that tile leaves "
           "the reducer waiting, raises an error, or is silently skipped.",
-      .project = "unsloth",
-      .link = "pull request #4240 (2026-03-12)",
-      .kept = "the repair, applied to experts, a shared module and an unused layer; its guard",
-      .left_out = "a router: the input says which token goes to which expert",
-      .axes = tiled_axes(),
+      .origin = {"unsloth", "pull request #4240 (2026-03-12)",
+                 "the repair, applied to experts, a shared module and an unused layer; its guard",
+                 "a router: the input says which token goes to which expert"},
       .variants = variants(),
+      .axes = tiled_axes(),
       .claims = replica_claims(),
       .precondition = precondition,
       .body = train,

@@ -97,22 +97,10 @@ Scenario function_ignores_grad_output() {
       .summary =
           "A fused loss computes its gradients in forward, and its backward ignores the loss's "
           "scale: all ranks agree on gradients of the wrong size.",
-      .project = "unsloth-zoo",
-      .link = "pull requests #434 (2026-01-04) and #610 (2026-04-24)",
-      .kept = "the chunked cross-entropy, its backward before and after each fix; scaled losses",
-      .left_out =
-          "mixed precision's scale, which the function took as an argument; torch.func and "
-          "torch.compile: torch::autograd::grad takes their place",
-      .worlds = worlds_from(1),
-      .devices = {"cpu", "sim", "cuda"},
-      .axes = {{"accumulation", {"1", "2", "4"}, "2"},
-               {"times", {"1", "world-size", "0.5"}, "1"},
-               rank_axis("backwards", {"one", "two"}, "two"),
-               rank_axis("kept", {"saved-tensors", "attributes"}, "attributes"),
-               rank_axis("chunks", {"1", "3", "4"}, "4"),
-               {"batch", {"1", "2"}, "2"},
-               switch_axis("prior"),
-               dtype_axis({"bfloat16"})},
+      .origin = {"unsloth-zoo", "pull requests #434 (2026-01-04) and #610 (2026-04-24)",
+                 "the chunked cross-entropy, its backward before and after each fix; scaled losses",
+                 "mixed precision's scale, which the function took as an argument; torch.func and "
+                 "torch.compile: torch::autograd::grad takes their place"},
       .variants =
           {buggy(
                "ignored",
@@ -131,6 +119,16 @@ Scenario function_ignores_grad_output() {
            reference("reference-of-one-micro-batch",
                      "one process, torch's cross-entropy, with a loss that is never scaled",
                      "accumulation=1 times=1")},
+      .worlds = worlds_from(1),
+      .devices = {"cpu", "sim", "cuda"},
+      .axes = {{"accumulation", {"1", "2", "4"}, "2"},
+               {"times", {"1", "world-size", "0.5"}, "1"},
+               rank_axis("backwards", {"one", "two"}, "two"),
+               rank_axis("kept", {"saved-tensors", "attributes"}, "attributes"),
+               rank_axis("chunks", {"1", "3", "4"}, "4"),
+               {"batch", {"1", "2"}, "2"},
+               switch_axis("prior"),
+               dtype_axis({"bfloat16"})},
       .claims = replica_claims(),
       .body = train,
   };

@@ -69,17 +69,12 @@ Scenario engine_detected_by_wrong_attribute() {
       .summary =
           "The tiling code looks for another ZeRO stage's marker: it does not detect ZeRO, and "
           "gradients are silently wrong.",
-      .project = "axolotl",
-      .link = "pull request #2950 (merged 2025-07-25)",
-      .kept =
-          "the markers param_idx_in_group (stages 1 and 2), ds_id (stage 3) and the proposed "
-          "ds_zero; the flag that ZeRO's hooks read; the other engines' tiles if no marker is "
-          "found",
-      .left_out =
-          "DeepSpeed's assertions: the engine here shows the faults that they guard against",
-      .worlds = worlds_from(1),
-      .axes = {tiles_axis("2"), bucket_axis(), accumulation_axis(), dtype_axis(),
-               rank_axis("not_found", {"untreated", "accumulated"}, "untreated")},
+      .origin =
+          {"axolotl", "pull request #2950 (merged 2025-07-25)",
+           "the markers param_idx_in_group (stages 1 and 2), ds_id (stage 3) and the proposed "
+           "ds_zero; the flag that ZeRO's hooks read; the other engines' tiles if no marker is "
+           "found",
+           "DeepSpeed's assertions: the engine here shows the faults that they guard against"},
       .variants =
           {buggy(
                "zero-2-looked-for-ds-id",
@@ -121,6 +116,9 @@ Scenario engine_detected_by_wrong_attribute() {
            reference("reference-accumulator-law",
                      "one process that weights tiles by the formula of the accumulator",
                      "law=accumulator bucket=standard")},
+      .worlds = worlds_from(1),
+      .axes = {tiles_axis("2"), bucket_axis(), accumulation_axis(), dtype_axis(),
+               rank_axis("not_found", {"untreated", "accumulated"}, "untreated")},
       .claims = sharded_claims(),
       .body = train,
   };

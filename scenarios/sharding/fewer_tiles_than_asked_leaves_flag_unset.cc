@@ -42,11 +42,10 @@ Scenario fewer_tiles_than_asked_leaves_flag_unset() {
       .summary =
           "The code marks the last of the requested tiles, but torch.chunk may return fewer: ZeRO "
           "never reduces the gradient.",
-      .project = "DeepSpeed, axolotl",
-      .link = "TiledMLP (Arctic Long Sequence Training, 2025); axolotl's pull request #2950",
-      .kept = "the flag on each parameter, which is set on the last of the tiles asked for",
-      .left_out = "a number of tiles per rank: tiles-counted-by-each-rank",
-      .axes = {tiles_axis("4"), {"length", {"8", "9"}, "9"}, bucket_axis(), accumulation_axis()},
+      .origin = {"DeepSpeed, axolotl",
+                 "TiledMLP (Arctic Long Sequence Training, 2025); axolotl's pull request #2950",
+                 "the flag on each parameter, which is set on the last of the tiles asked for",
+                 "a number of tiles per rank: tiles-counted-by-each-rank"},
       .variants =
           {buggy("zero-2-counting-asked",
                  "ZeRO 2 waits for the last requested tile: each rank steps with its own gradient",
@@ -64,6 +63,7 @@ Scenario fewer_tiles_than_asked_leaves_flag_unset() {
            fixed("zero-3-counting-pieces", "ZeRO 3; the flag is set in the last actual tile",
                  "engine=zero stage=3 tile_cut=chunked-rows counts=pieces"),
            reference("reference", "one process, untiled", "tiles=1 bucket=standard")},
+      .axes = {tiles_axis("4"), {"length", {"8", "9"}, "9"}, bucket_axis(), accumulation_axis()},
       .claims = claims_before(sharded_claims(), {collectives_match()}),
       .body = train,
   };

@@ -107,12 +107,10 @@ Scenario resharded_while_still_needed() {
       .summary =
           "Tiles of an MLP free sharded parameters that later tiles, or the rest of backward, "
           "still need: torch finds no data.",
-      .project = "axolotl, DeepSpeed, PyTorch",
-      .link = "axolotl's deferred reshard; TiledMLP of Arctic Long Sequence Training (2025)",
-      .kept = "a tiled MLP that reduces in its last tile, under both of torch's sharded engines",
-      .left_out = "attention, mixed precision, streams",
-      .worlds = worlds_from(1),
-      .axes = {{"wrapped", {"mlp", "layer", "root"}, "layer"}, tiles_axis("2"), dtype_axis()},
+      .origin = {"axolotl, DeepSpeed, PyTorch",
+                 "axolotl's deferred reshard; TiledMLP of Arctic Long Sequence Training (2025)",
+                 "a tiled MLP that reduces in its last tile, under both of torch's sharded engines",
+                 "attention, mixed precision, streams"},
       .variants =
           {buggy(
                "reshards-behind-each-tile",
@@ -156,6 +154,8 @@ Scenario resharded_while_still_needed() {
                  "engine=fsdp1 strategy=no-shard"),
            reference("reference", "one process, no tiles: the mean of all shards' gradients",
                      "wrapped=layer tiles=1")},
+      .worlds = worlds_from(1),
+      .axes = {{"wrapped", {"mlp", "layer", "root"}, "layer"}, tiles_axis("2"), dtype_axis()},
       .claims = sharded_claims(),
       .body = train,
   };

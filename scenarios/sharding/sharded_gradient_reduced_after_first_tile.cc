@@ -47,12 +47,10 @@ Scenario sharded_gradient_reduced_after_first_tile() {
       .summary =
           "Engines that reduce in parameter hooks take the first tile's gradient for the whole: it "
           "is averaged twice or replaced, or parameters are freed too early.",
-      .project = "DeepSpeed, PyTorch",
-      .link = "TiledMLP (Arctic Long Sequence Training, 2025); torch 2.11's FSDP1",
-      .kept = "a backward per tile under ZeRO's hooks and FSDP1's; DeepSpeed's deferring flag",
-      .left_out = "DeepSpeed's assertions; no_sync under FSDP1: resharded-while-still-needed",
-      .worlds = worlds_from(1),
-      .axes = {tiles_axis("2"), bucket_axis(), accumulation_axis(), dtype_axis()},
+      .origin = {"DeepSpeed, PyTorch",
+                 "TiledMLP (Arctic Long Sequence Training, 2025); torch 2.11's FSDP1",
+                 "a backward per tile under ZeRO's hooks and FSDP1's; DeepSpeed's deferring flag",
+                 "DeepSpeed's assertions; no_sync under FSDP1: resharded-while-still-needed"},
       .variants =
           {buggy("zero-2-per-tile",
                  "ZeRO 2 without DeepSpeed's assertion: each tile reduces the earlier mean again",
@@ -94,6 +92,8 @@ Scenario sharded_gradient_reduced_after_first_tile() {
                  "each",
                  "engine=fsdp1 wrapped=layer bucket=standard tile_backward=explicit-inputs"),
            reference("reference", "one process, untiled", "tiles=1 bucket=standard")},
+      .worlds = worlds_from(1),
+      .axes = {tiles_axis("2"), bucket_axis(), accumulation_axis(), dtype_axis()},
       .claims = sharded_claims(),
       .body = train,
   };

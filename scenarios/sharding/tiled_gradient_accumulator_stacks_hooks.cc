@@ -53,20 +53,17 @@ Scenario tiled_gradient_accumulator_stacks_hooks() {
       .summary =
           "A tiled MLP's gradients are accumulated by hooks that stack, divide, and pass the sum "
           "on twice: ranks agree on gradients of the wrong size and direction.",
-      .project = "axolotl",
-      .link = "pull request #2950 (merged 2025-07-25)",
-      .kept =
-          "the accumulator, its hooks and slices, the reviewers' versions; tiles, checkpoints and "
-          "offloading as in the example configurations",
-      .left_out =
-          "sequence parallelism and sample packing: they choose a rank's tokens, not a tile's "
-          "work; fused MLPs and losses: they compute the same; the validators: they refuse "
-          "configurations; when the patch is applied: here before any engine; garbage collection "
-          "at step 0: it changes no value; the accumulator's lock: one backward's hooks run in one "
-          "thread; a copy of the earlier gradient: `.to()` of the same dtype aliases it, and "
-          "`.grad` is dropped at once; larger batches: tile-slices-from-flattened-buffer",
-      .worlds = worlds_from(1, 8),  // with more ranks, the mean hides sums in bfloat16
-      .axes = axes(),
+      .origin =
+          {"axolotl", "pull request #2950 (merged 2025-07-25)",
+           "the accumulator, its hooks and slices, the reviewers' versions; tiles, checkpoints and "
+           "offloading as in the example configurations",
+           "sequence parallelism and sample packing: they choose a rank's tokens, not a tile's "
+           "work; fused MLPs and losses: they compute the same; the validators: they refuse "
+           "configurations; when the patch is applied: here before any engine; garbage collection "
+           "at step 0: it changes no value; the accumulator's lock: one backward's hooks run in "
+           "one "
+           "thread; a copy of the earlier gradient: `.to()` of the same dtype aliases it, and "
+           "`.grad` is dropped at once; larger batches: tile-slices-from-flattened-buffer"},
       .variants =
           {buggy("published", "the accumulator as merged, under FSDP2",
                  "engine=fsdp2 hooks=published", expect_published_hooks),
@@ -99,6 +96,8 @@ Scenario tiled_gradient_accumulator_stacks_hooks() {
            reference("reference", "one process, untiled", "causes=all no_sync=off"),
            reference("reference-law", "one process that weights tiles by the formula",
                      "law=weighed")},
+      .worlds = worlds_from(1, 8),  // with more ranks, the mean hides sums in bfloat16
+      .axes = axes(),
       .claims = sharded_claims(),
       .precondition = refuse_tiles,
       .body = train,

@@ -64,13 +64,12 @@ Scenario tiled_gradient_accumulator_under_ddp() {
       .summary =
           "A tiled MLP's gradients are accumulated by hooks under DDP, whose own hooks still run "
           "once per tile.",
-      .project = "axolotl",
-      .link = "pull request #2950 (merged 2025-07-25)",
-      .kept = "the accumulator, and the review's question whether it works for DDP",
-      .left_out = "see tiled-gradient-accumulator-stacks-hooks",
+      .origin = {"axolotl", "pull request #2950 (merged 2025-07-25)",
+                 "the accumulator, and the review's question whether it works for DDP",
+                 "see tiled-gradient-accumulator-stacks-hooks"},
+      .variants = variants(),
       .worlds = worlds_from(1, 8),
       .axes = accumulator_axes({}, {switch_axis("no_sync", false), dtype_axis()}),
-      .variants = variants(),
       .claims = sharded_claims(),
       .precondition = precondition,
       .body = train,

@@ -74,14 +74,13 @@ Scenario tiled_gradient_accumulator_under_fsdp1() {
       .summary =
           "A tiled MLP's gradients are accumulated by hooks under FSDP1, which reduces the first "
           "tile and frees the parameters.",
-      .project = "axolotl",
-      .link = "pull request #2950 (merged 2025-07-25)",
-      .kept = "the accumulator, and the review's question whether it works for FSDP1",
-      .left_out = "see tiled-gradient-accumulator-stacks-hooks",
+      .origin = {"axolotl", "pull request #2950 (merged 2025-07-25)",
+                 "the accumulator, and the review's question whether it works for FSDP1",
+                 "see tiled-gradient-accumulator-stacks-hooks"},
+      .variants = variants(),
       .worlds = worlds_from(1, 8),
       .axes = accumulator_axes({rank_axis("wrapped", {"mlp", "layer", "root"}, "mlp")},
                                {switch_axis("no_sync", false), dtype_axis()}),
-      .variants = variants(),
       .claims = sharded_claims(),
       .precondition = refuse_tiles,
       .body = train,

@@ -75,11 +75,10 @@ Scenario tiles_counted_by_each_rank() {
       .summary =
           "Each rank derives its number of tiles from its own sequence: ZeRO 3 gathers parameters "
           "per tile, so ranks call different collectives.",
-      .project = "DeepSpeed, axolotl",
-      .link = "TiledMLP (Arctic Long Sequence Training, 2025); axolotl's pull request #2950",
-      .kept = "a number of tiles from the sequence's length: of one rank, or the maximum of all",
-      .left_out = "the experts whose router makes lengths differ: lengths are given here",
-      .axes = {bucket_axis(), accumulation_axis()},
+      .origin = {"DeepSpeed, axolotl",
+                 "TiledMLP (Arctic Long Sequence Training, 2025); axolotl's pull request #2950",
+                 "a number of tiles from the sequence's length: of one rank, or the maximum of all",
+                 "the experts whose router makes lengths differ: lengths are given here"},
       .variants =
           {fixed("zero-2-own-tiles",
                  "ZeRO 2 gathers nothing in backward, so ranks may have different numbers of tiles",
@@ -103,6 +102,7 @@ Scenario tiles_counted_by_each_rank() {
                  "ZeRO 3, all have the maximum over the ranks, cut evenly",
                  "engine=zero stage=3 asks_for=maximum tile_cut=even-rows counts=asked"),
            reference("reference", "one process, untiled", "bucket=standard")},
+      .axes = {bucket_axis(), accumulation_axis()},
       .claims = claims_before(sharded_claims(), {collectives_match()}),
       .body = train,
   };

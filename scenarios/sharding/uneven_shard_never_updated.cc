@@ -120,13 +120,10 @@ Scenario uneven_shard_never_updated() {
       .summary =
           "Shard sizes are computed as if all were equal: a shorter shard counts as missing and is "
           "never updated, although its gradient is right.",
-      .project = "PyTorch",
-      .link = "issues #176076 (2026-02-28) and #110762 (2023-10-06)",
-      .kept = "shards by rows, the last one shorter, an inferred shape; the global shape as repair",
-      .left_out =
-          "DTensor, and the tied weights that made torch infer the shape: the optimizer does",
-      .worlds = worlds_from(1),
-      .axes = {{"rows", {"5", "7", "9", "12"}, "7"}, dtype_axis()},
+      .origin =
+          {"PyTorch", "issues #176076 (2026-02-28) and #110762 (2023-10-06)",
+           "shards by rows, the last one shorter, an inferred shape; the global shape as repair",
+           "DTensor, and the tied weights that made torch infer the shape: the optimizer does"},
       .variants = {buggy("rows-rounded-up",
                          "FSDP2: the shard size is rounded up, so a shorter last shard is skipped",
                          "inferred=rounded-up", expect_last_passed_over),
@@ -139,6 +136,8 @@ Scenario uneven_shard_never_updated() {
                        "FSDP2: the shard size follows from the global shape and the shard's offset",
                        "inferred=from-global-shape"),
                    reference("reference", "one process: the mean of all ranks' gradients")},
+      .worlds = worlds_from(1),
+      .axes = {{"rows", {"5", "7", "9", "12"}, "7"}, dtype_axis()},
       .claims = sharded_claims(),
       .body = train,
   };

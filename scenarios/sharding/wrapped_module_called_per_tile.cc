@@ -46,12 +46,9 @@ Scenario wrapped_module_called_per_tile() {
       .summary =
           "Each tile calls the same FSDP2 module within one backward: only the first tile's "
           "gradients are reduced.",
-      .project = "PyTorch",
-      .link = "fully_shard of torch 2.11, as tests/parity/fully_shard_parity.py shows",
-      .kept = "a tiled function around a wrapped MLP",
-      .left_out = "attention, mixed precision, streams",
-      .worlds = worlds_from(1),
-      .axes = {tiles_axis("2"), dtype_axis()},
+      .origin = {"PyTorch",
+                 "fully_shard of torch 2.11, as tests/parity/fully_shard_parity.py shows",
+                 "a tiled function around a wrapped MLP", "attention, mixed precision, streams"},
       .variants =
           {buggy("tiles-around",
                  "FSDP2 reduces only the first tile's gradients: each tile calls the wrapped MLP",
@@ -71,6 +68,8 @@ Scenario wrapped_module_called_per_tile() {
                  "engine=fsdp1 wrapped=mlp tiles_are=around"),
            reference("reference", "one process, no tiles: the mean of all shards' gradients",
                      "tiles=1")},
+      .worlds = worlds_from(1),
+      .axes = {tiles_axis("2"), dtype_axis()},
       .claims = sharded_claims(),
       .body = train,
   };

@@ -129,18 +129,10 @@ Scenario zero_partition_boundary() {
       .summary =
           "ZeRO's partitions cut through parameters and meet empty ones. A rank reads a gradient "
           "at the wrong offset: all ranks agree on wrong parameters.",
-      .project = "DeepSpeed",
-      .link = "issue #8297 (2026-08-23), pull requests #8280 (2026-08-19) and #8277",
-      .kept = "8, 0 and 24 elements in one flattened group; its partitions in stages 1 and 2",
-      .left_out =
-          "the refusals of the issue and of #8279; #8277's padding. The wrong numbers are ours",
-      .worlds = worlds_from(1),
-      .devices = {"cpu", "sim", "cuda"},
-      .axes = {{"sizes", {"8-0-24", "8-24", "12-12-12-12", "5-0-7-1", "0-1"}, "8-0-24"},
-               {"stage", {"1", "2"}, "2"},
-               {"bucket", {"standard", "small"}, "standard"},
-               accumulation_axis(),
-               dtype_axis()},
+      .origin =
+          {"DeepSpeed", "issue #8297 (2026-08-23), pull requests #8280 (2026-08-19) and #8277",
+           "8, 0 and 24 elements in one flattened group; its partitions in stages 1 and 2",
+           "the refusals of the issue and of #8279; #8277's padding. The wrong numbers are ours"},
       .variants =
           {buggy("offset-forgotten",
                  "ZeRO 1, 2: a partition's first piece is read from the start of its parameter",
@@ -154,6 +146,13 @@ Scenario zero_partition_boundary() {
            fixed("exact-pieces", "ZeRO 1, 2: every rank takes the mean of exactly its partition",
                  "pieces=exact"),
            reference("reference", "one process without partitions", "stage=1 bucket=standard")},
+      .worlds = worlds_from(1),
+      .devices = {"cpu", "sim", "cuda"},
+      .axes = {{"sizes", {"8-0-24", "8-24", "12-12-12-12", "5-0-7-1", "0-1"}, "8-0-24"},
+               {"stage", {"1", "2"}, "2"},
+               {"bucket", {"standard", "small"}, "standard"},
+               accumulation_axis(),
+               dtype_axis()},
       .claims = claims_before({kParametersAgree}, sharded_claims()),
       .body = train,
   };

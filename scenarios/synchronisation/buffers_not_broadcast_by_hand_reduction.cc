@@ -73,12 +73,9 @@ Scenario buffers_not_broadcast_by_hand_reduction() {
       .summary =
           "A trainer averages gradients by hand but not buffers, which DDP's forward broadcasts: "
           "each rank keeps the running statistics of its own data.",
-      .project = "SchmiedmayerLab",
-      .link = "pull request #49 (2026-06-27)",
-      .kept = "the toy script's data, learning rate and repair: an all-reduce per gradient",
-      .left_out = "the script's model, which has no buffers: here a BatchNorm precedes it",
-      .steps = 5,
-      .axes = {optimizer_axis()},
+      .origin = {"SchmiedmayerLab", "pull request #49 (2026-06-27)",
+                 "the toy script's data, learning rate and repair: an all-reduce per gradient",
+                 "the script's model, which has no buffers: here a BatchNorm precedes it"},
       .variants =
           {wrong_fix("buffers-left-behind",
                      "gradients are averaged by hand, but BatchNorm's buffers are not broadcast",
@@ -87,6 +84,8 @@ Scenario buffers_not_broadcast_by_hand_reduction() {
                  "the loss on the wrapper, which broadcasts the buffers and averages the gradients",
                  "loss=on-wrapper"),
            reference("reference", "one process: the mean of all shards' gradients")},
+      .steps = 5,
+      .axes = {optimizer_axis()},
       .claims = claims_before(replica_claims(), {kBuffersAgree}),
       .precondition = no_single_step_of_adamw,
       .body = train,

@@ -53,12 +53,9 @@ Scenario gradients_clipped_before_reduction() {
       .summary =
           "Each rank clips its gradients before they are averaged: all ranks agree, but not on the "
           "clipped mean.",
-      .project = "SchmiedmayerLab",
-      .link = "pull request #49 (2026-06-27)",
-      .kept = "the toy script, its repair by an all-reduce per gradient, the trainer's clipping",
-      .left_out = "the trainer: loss-on-unwrapped-module-pipeline. The wrong order is ours",
-      .steps = 5,
-      .axes = {optimizer_axis()},
+      .origin = {"SchmiedmayerLab", "pull request #49 (2026-06-27)",
+                 "the toy script, its repair by an all-reduce per gradient, the trainer's clipping",
+                 "the trainer: loss-on-unwrapped-module-pipeline. The wrong order is ours"},
       .variants =
           {wrong_fix("clipped-before", "each rank clips its own gradients, then they are averaged",
                      "clipped=before", expect_clipped_apart),
@@ -66,6 +63,8 @@ Scenario gradients_clipped_before_reduction() {
                  "clipped=after"),
            reference("reference",
                      "one process: the mean of all shards' gradients, clipped by its norm")},
+      .steps = 5,
+      .axes = {optimizer_axis()},
       .claims = replica_claims(),
       .precondition = no_single_step_of_adamw,
       .body = train,

@@ -169,13 +169,13 @@ Scenario loss_on_unwrapped_module() {
       .summary =
           "The loss is computed on the module inside the DDP wrapper: gradients are never "
           "synchronised, and the replicas drift apart.",
-      .project = "SchmiedmayerLab",
-      .link = "pull request #49 (2026-06-27)",
-      .kept = "the toy script: model, seeds, data, learning rate, tables; the review's flat buffer",
-      .left_out = "NCCL and GPUs: CUDA's random numbers are computed on the CPU",
+      .origin =
+          {"SchmiedmayerLab", "pull request #49 (2026-06-27)",
+           "the toy script: model, seeds, data, learning rate, tables; the review's flat buffer",
+           "NCCL and GPUs: CUDA's random numbers are computed on the CPU"},
+      .variants = variants(),
       .steps = 5,
       .axes = {optimizer_axis(), {"k", {"2", "3"}, "2", {"bypass-armed-every-kth-step"}}},
-      .variants = variants(),
       .claims = replica_claims(),
       .tables = tables(),
       .precondition = no_single_step_of_adamw,

@@ -162,14 +162,12 @@ Scenario loss_on_unwrapped_module_pipeline() {
       .summary =
           "The loss on the unwrapped module in a whole trainer: gradients differ from step 1, "
           "weights after warm-up starts; the checkpoint keeps rank 0's weights only.",
-      .project = "SchmiedmayerLab",
-      .link = "pull request #49 (2026-06-27)",
-      .kept = "curriculum stages, distributed sampler, rank 0's checkpoint, the table's columns",
-      .left_out =
-          "the language model and its data: a small transformer on synthetic series meets the "
-          "table in shape. Optimizer, warm-up and clipping are not published: here AdamW, from "
-          "learning rate 0, by norm",
-      .steps = 2 * kStageSteps,
+      .origin =
+          {"SchmiedmayerLab", "pull request #49 (2026-06-27)",
+           "curriculum stages, distributed sampler, rank 0's checkpoint, the table's columns",
+           "the language model and its data: a small transformer on synthetic series meets the "
+           "table in shape. Optimizer, warm-up and clipping are not published: here AdamW, from "
+           "learning rate 0, by norm"},
       .variants = {buggy("bypass", "the trainer computes the loss on ddp.module",
                          "loss=on-module reduced=never", expect_published_bug),
                    fixed("all-reduce-each",
@@ -179,6 +177,7 @@ Scenario loss_on_unwrapped_module_pipeline() {
                          "the loss on the wrapper: the reducer averages the gradients",
                          "loss=on-wrapper"),
                    reference("reference", "one process: the mean of all shards' gradients")},
+      .steps = 2 * kStageSteps,
       .claims = replica_claims(),
       .tables = tables(),
       .body = train,

@@ -67,14 +67,10 @@ Scenario missing_gradients_skipped_in_reduction() {
       .summary =
           "A reduction by hand skips missing gradients, so different tensors are averaged "
           "together, or the training aborts or hangs.",
-      .project = "SchmiedmayerLab",
-      .link = "pull request #49 (2026-06-27)",
-      .kept = "the toy script's data, the repair's loop, the review's remark on missing gradients",
-      .left_out =
-          "the script's model, whose gradients all exist: here a branch depends on the rank",
-      .steps = 5,
-      .axes = {optimizer_axis(),
-               {"differs", {"same-shapes", "other-sizes", "other-counts"}, "same-shapes"}},
+      .origin =
+          {"SchmiedmayerLab", "pull request #49 (2026-06-27)",
+           "the toy script's data, the repair's loop, the review's remark on missing gradients",
+           "the script's model, whose gradients all exist: here a branch depends on the rank"},
       .variants =
           {wrong_fix("skip-missing",
                      "the pull request's loop, although ranks lack different gradients",
@@ -86,6 +82,9 @@ Scenario missing_gradients_skipped_in_reduction() {
            reference(
                "reference",
                "one process: the mean of all shards' gradients; a missing one counts as zeros")},
+      .steps = 5,
+      .axes = {optimizer_axis(),
+               {"differs", {"same-shapes", "other-sizes", "other-counts"}, "same-shapes"}},
       .claims = replica_claims(),
       .precondition = no_single_step_of_adamw,
       .body = train,

@@ -63,12 +63,9 @@ Scenario uneven_shards_averaged_alike() {
       .summary =
           "Ranks have different numbers of rows, and DDP averages their mean losses: all agree on "
           "gradients that are not the mean over the batch.",
-      .project = "SchmiedmayerLab",
-      .link = "pull request #49 (2026-06-27)",
-      .kept = "the toy script's model, seeds and learning rate",
-      .left_out = "shards of four rows each: here each rank has two rows more than the one before",
-      .steps = 5,
-      .axes = {optimizer_axis()},
+      .origin = {"SchmiedmayerLab", "pull request #49 (2026-06-27)",
+                 "the toy script's model, seeds and learning rate",
+                 "shards of four rows each: here each rank has two rows more than the one before"},
       .variants =
           {wrong_fix(
                "taken-for-batch-mean",
@@ -83,6 +80,8 @@ Scenario uneven_shards_averaged_alike() {
                .compared_with("reference-rank-means"),
            reference("reference-batch-mean", "one process: the mean over all rows"),
            reference("reference-rank-means", "one process: the mean of the shards' means")},
+      .steps = 5,
+      .axes = {optimizer_axis()},
       .claims = replica_claims(),
       .precondition = no_single_step_of_adamw,
       .body = train,

@@ -71,11 +71,10 @@ Scenario test_never_ran_the_changed_path() {
       .summary =
           "A fix for distributed runs was tested in a run that was not distributed: every value is "
           "right, but the fix was never executed.",
-      .project = "unsloth",
-      .link = "pull request on device_map 'auto' under several GPUs, discussion of 2026-01-01",
-      .kept = "the gate `if is_distributed()`, the test without a launcher, its success",
-      .left_out = "the change itself, a device map: an all-reduce takes its place",
-      .axes = {},
+      .origin = {"unsloth",
+                 "pull request on device_map 'auto' under several GPUs, discussion of 2026-01-01",
+                 "the gate `if is_distributed()`, the test without a launcher, its success",
+                 "the change itself, a device map: an all-reduce takes its place"},
       .variants =
           {
               buggy("before-the-fix", "gradients are never reduced", "reduced=never",
@@ -87,6 +86,7 @@ Scenario test_never_ran_the_changed_path() {
                      "reduced=each launcher=none", always({.not_triggered = true})),
               reference("reference", "one process: the mean of all shards' gradients"),
           },
+      .axes = {},
       .claims = replica_claims(),
       .body = train,
   };

@@ -23,10 +23,10 @@ Scenario parity_scenario(std::string summary, std::vector<Variant> variants,
                          std::function<void(Rank&)> body) {
   return {
       .summary = std::move(summary),
+      .variants = std::move(variants),
       .worlds = {2, 3},
       .steps = 3,
       .axes = {},
-      .variants = std::move(variants),
       .claims = {ranks_finish()},
       .tables = {},
       .expect = [](const Cell&) { return Expectation{}; },

@@ -105,14 +105,14 @@ Scenario collective_faults() {
   using namespace std::chrono_literals;
   return {
       .summary = "A rank ends at a random collective of a training with DDP.",
-      .worlds = {2, 3, 4, 8, 16, 32, 64},
-      .steps = 3,
-      .axes = {{"fault", {"kill", "stop", "abort"}, "kill", {"faulty"}}},
       .variants = {{.name = "faulty",
                     .role = Role::buggy,
                     .summary = "a rank is killed, is stopped or aborts",
                     .limit = 2s},
                    {"healthy", Role::fixed, "nothing happens"}},
+      .worlds = {2, 3, 4, 8, 16, 32, 64},
+      .steps = 3,
+      .axes = {{"fault", {"kill", "stop", "abort"}, "kill", {"faulty"}}},
       .claims = {kGradientsAgree, kParametersAgree, ranks_finish(), collectives_match()},
       .tables = {},
       .expect =

@@ -8,10 +8,10 @@ namespace lockstep {
 Scenario empty() {
   return {
       .summary = "Ranks that start and end.",
-      .worlds = {1, 2, 3, 4, 16, 64},
-      .axes = {},
       .variants = {{"alone", Role::fixed, "no process group"},
                    {"met", Role::fixed, "the ranks meet in a process group"}},
+      .worlds = {1, 2, 3, 4, 16, 64},
+      .axes = {},
       .claims = {ranks_finish()},
       .tables = {},
       .expect = [](const Cell&) { return Expectation{}; },

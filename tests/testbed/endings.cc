@@ -50,9 +50,6 @@ Scenario endings() {
   const std::vector<Claim> claims{kGradientsAgree, ranks_finish()};
   return {
       .summary = "Rank 1 ends badly in step 2.",
-      .worlds = {2, 3, 4},
-      .steps = 3,
-      .axes = {},
       .variants =
           {{"finishes", Role::fixed, "nothing happens"},
            {"changes-directory", Role::fixed, "changes its working folder, as Hydra does"},
@@ -64,6 +61,9 @@ Scenario endings() {
            {"is-killed", Role::buggy, "SIGKILL"},
            {.name = "stops", .role = Role::buggy, .summary = "SIGSTOP", .limit = 1000ms},
            {.name = "hangs", .role = Role::buggy, .summary = "never comes back", .limit = 1000ms}},
+      .worlds = {2, 3, 4},
+      .steps = 3,
+      .axes = {},
       .claims = claims,
       .tables = {},
       .expect =

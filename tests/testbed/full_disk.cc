@@ -43,10 +43,10 @@ void train_and_catch(Rank& rank) {
 Scenario full_disk() {
   return {
       .summary = "The disk is full for one rank, and its training goes on.",
+      .variants = {{"trains-on", Role::fixed, "catches whatever it is thrown"}},
       .worlds = {2},
       .steps = 4,
       .axes = {},
-      .variants = {{"trains-on", Role::fixed, "catches whatever it is thrown"}},
       .claims = {kGradientsAgree, ranks_finish()},
       .tables = {},
       .expect = [](const Cell&) { return Expectation{}; },

@@ -117,11 +117,6 @@ Scenario gradient_faults() {
                                         "one-rank-missing"};
   return {
       .summary = "One gradient is wrong on all ranks.",
-      .worlds = {2, 3, 4, 8},
-      .steps = 3,
-      .axes = {{"dtype", {"float32", "float64", "float16", "bfloat16"}, "float32"},
-               {"optimizer", {"sgd", "adamw"}, "sgd"},
-               {"tensor", tensor_numbers(), "0", faults}},
       .variants = {{"reference", Role::reference, "one process computes every rank's gradient"},
                    {"healthy", Role::fixed, "gradients are averaged one by one"},
                    {"zeroed", Role::buggy, "the tensor's gradient is 0"},
@@ -129,6 +124,11 @@ Scenario gradient_faults() {
                    {"doubled", Role::buggy, "it is twice what it should be"},
                    {"foreign", Role::buggy, "it is another tensor's, or its own back to front"},
                    {"one-rank-missing", Role::buggy, "the last rank contributes nothing to it"}},
+      .worlds = {2, 3, 4, 8},
+      .steps = 3,
+      .axes = {{"dtype", {"float32", "float64", "float16", "bfloat16"}, "float32"},
+               {"optimizer", {"sgd", "adamw"}, "sgd"},
+               {"tensor", tensor_numbers(), "0", faults}},
       .claims = {gradients, parameters, ranks_finish()},
       .tables = {},
       .expect =

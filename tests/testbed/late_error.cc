@@ -69,12 +69,12 @@ void train(Rank& rank) {
 Scenario late_error() {
   return {
       .summary = "The reducer complains one step after the damage.",
-      .worlds = {2, 3},
-      .steps = 3,
-      .axes = {},
       .variants = {{"unused-once", Role::buggy, "no rank uses the second layer in step 1"},
                    {"find-unused", Role::fixed, "the reducer looks for unused parameters"},
                    {"reference", Role::reference, "the mean of all shards' gradients"}},
+      .worlds = {2, 3},
+      .steps = 3,
+      .axes = {},
       .claims = {kGradientsAgree, kGradientsEqual, ranks_finish()},
       .tables = {},
       .expect =

@@ -11,13 +11,13 @@ namespace lockstep {
 Scenario never_reached() {
   return {
       .summary = "A variant that is not declared to be missed, and is.",
-      .worlds = {2, 3, 4},
-      .steps = 2,
-      .axes = {},
       .variants = {{"behind-a-gate", Role::fixed, "nobody asks for it"},
                    {"in-the-open", Role::fixed, "the same, and one rank asks for it"},
                    {"forgotten", Role::fixed,
                     "the branch point is reached, and no rank asks for it"}},
+      .worlds = {2, 3, 4},
+      .steps = 2,
+      .axes = {},
       .claims = {kGradientsAgree, ranks_finish()},
       .tables = {},
       .expect = [](const Cell&) { return Expectation{}; },

@@ -9,9 +9,9 @@ namespace lockstep {
 Scenario observes_nothing() {
   return {
       .summary = "Claims without observations.",
+      .variants = {{"blind", Role::fixed, "observes nothing"}},
       .worlds = {2},
       .axes = {},
-      .variants = {{"blind", Role::fixed, "observes nothing"}},
       .claims = {kGradientsAgree, ranks_finish()},
       .tables = {},
       .expect = [](const Cell&) { return Expectation{}; },

@@ -42,13 +42,13 @@ Scenario planted_bit() {
   const std::vector<Claim> claims{kGradientsAgree, ranks_finish()};
   return {
       .summary = "One bit of one element on one rank in one step.",
+      .variants = {{"flip", Role::buggy, "the bit is flipped"},
+                   {"clean", Role::fixed, "it is not"}},
       .worlds = {2, 3, 4, 64},
       .steps = 3,
       .axes = {{"rank", {"0", "1", "2", "3"}, "1"},
                {"step", {"1", "2", "3"}, "2"},
                {"bit", {"0", "22", "23", "31"}, "0"}},
-      .variants = {{"flip", Role::buggy, "the bit is flipped"},
-                   {"clean", Role::fixed, "it is not"}},
       .claims = claims,
       .tables = {},
       .expect =

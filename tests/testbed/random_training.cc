@@ -218,9 +218,6 @@ void train(Rank& rank) {
 Scenario random_training() {
   return {
       .summary = "A healthy training that the seed draws.",
-      .worlds = {2, 3, 4, 8},
-      .steps = 3,
-      .axes = {},
       .variants = {{"reference", Role::reference, "one process computes every rank's gradient"},
                    {"unstable-reference", Role::reference, "the same of the unstable training"},
                    {"healthy", Role::fixed, "drawn by the seed"},
@@ -230,6 +227,9 @@ Scenario random_training() {
                     {},
                     {},
                     "unstable-reference"}},
+      .worlds = {2, 3, 4, 8},
+      .steps = 3,
+      .axes = {},
       .claims = {agree_across_ranks(Kind::gradient, Phase::pre_step),
                  agree_across_ranks(Kind::parameter, Phase::post_step),
                  equal_reference(Kind::gradient, Phase::pre_step),

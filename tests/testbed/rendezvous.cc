@@ -64,9 +64,6 @@ Scenario rendezvous() {
   using namespace std::chrono_literals;
   return {
       .summary = "Ranks fail before they have met.",
-      .worlds = {2, 3},
-      .steps = 2,
-      .axes = {},
       .variants = {{"meets", Role::fixed, "nothing happens"},
                    {"raises", Role::buggy, "rank 1 throws before it comes"},
                    {"exits", Role::buggy, "rank 1 exits before it comes"},
@@ -76,6 +73,9 @@ Scenario rendezvous() {
                     .summary = "rank 1 never comes",
                     .limit = 1000ms},
                    {"has-no-files", Role::fixed, "all come, and no rank can open a connection"}},
+      .worlds = {2, 3},
+      .steps = 2,
+      .axes = {},
       .claims = {agree_across_ranks(Kind::gradient, Phase::pre_step), ranks_finish()},
       .tables = {},
       .expect = expect,

@@ -86,14 +86,14 @@ Scenario trains_on_devices() {
   const std::vector<Claim> claims{kGradientsAgree, kGradientsEqual, ranks_finish()};
   return {
       .summary = "A small model whose halves are on two devices of a node.",
+      .variants = {{"flip", Role::buggy, "one bit of a gradient is wrong on rank 1 in step 2"},
+                   {"clean", Role::fixed, "it is not"},
+                   {"reference", Role::reference, "one process, on the CPU"}},
       .worlds = {2, 3},
       .devices = {"cpu", "sim", "cuda"},
       .device_needs = [](const Cell& cell) { return DeviceNeeds{cell.world_size}; },
       .steps = 3,
       .axes = {},
-      .variants = {{"flip", Role::buggy, "one bit of a gradient is wrong on rank 1 in step 2"},
-                   {"clean", Role::fixed, "it is not"},
-                   {"reference", Role::reference, "one process, on the CPU"}},
       .claims = claims,
       .tables = {},
       .expect =

@@ -55,14 +55,11 @@ Expectation expect(const Cell& cell) {
 Scenario summed_gradient() {
   return {
       .summary = "The gradients are summed over the ranks and never divided by their number.",
-      .project = "Lockstep's tests",
-      .link = "tests/package",
-      .kept = "the mistake",
-      .left_out = "nothing",
-      .worlds = {2, 3, 4},
-      .axes = {},
+      .origin = {"Lockstep's tests", "tests/package", "the mistake", "nothing"},
       .variants = {buggy("sum", "all-reduce with sum"), fixed("mean", "all-reduce with average"),
                    reference("reference", "one process: the mean of the gradients")},
+      .worlds = {2, 3, 4},
+      .axes = {},
       .claims = replica_claims(),
       .expect = expect,
       .body = train,
