@@ -93,6 +93,19 @@ void note_deaths(std::vector<RankExit>& exits) {
   }
 }
 
+/// A rank that stood still until its job was ended from outside did not finish, even if it says so:
+/// processes that torch.multiprocessing started end without an error when they are interrupted.
+void note_cut(const Stall& stall, std::vector<RankExit>& exits) {
+  for (RankExit& end : exits) {
+    const auto at = std::find_if(stall.ranks.begin(), stall.ranks.end(),
+                                 [&](const StalledRank& one) { return one.rank == end.rank; });
+    const bool stood_still = at != stall.ranks.end() && at->state != StalledState::ended;
+    if (!stood_still || end.kind != ExitKind::finished) continue;
+    end.kind = ExitKind::unfinished;
+    end.cause = ExitCause::interrupted;
+  }
+}
+
 /// The number of ranks, and which of them run on other machines.
 void find_ranks(JobRecord& job, const std::map<int, RankFacts>& facts,
                 const std::map<int, WatchedProgress>& progress) {
@@ -223,6 +236,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   job.claims = claims_of(job, facts);
   if (const auto stall = read_stall(files)) {
     const bool hangs = stall->is_open && !stall->is_over;
+    if (!stall->is_over && end && (end->is_cut || end->is_interrupted)) note_cut(*stall, job.exits);
     add_stall(*stall, hangs, job.exits);
     if (hangs && job.elsewhere.empty()) job.claims.push_back(collectives_match());
   }

@@ -17,7 +17,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from browser import Browser
 
-TWO_RANKS = pathlib.Path(__file__).resolve().parents[1] / "watch/two_ranks.sh"
+TWO_RANKS = pathlib.Path(__file__).resolve().parents[1] / "watch/two_ranks.py"
 TRAINING = """
 import os
 import torch
@@ -56,7 +56,7 @@ class Runs(unittest.TestCase):
 
     def watch(self, way):
         self.call("watch", "--out", way, "--label", way, "--format", "html", "--", "env", "WAY=" + way,
-                  TWO_RANKS, PYTHON, "train.py")
+                  PYTHON, TWO_RANKS, "train.py")
 
     def show(self, run, name="page", *command):
         """Opens the page of a run, which must be silent and accessible. Returns the run's record."""

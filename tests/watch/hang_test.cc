@@ -31,6 +31,7 @@ struct Hang {
   std::string options = "--on-stall kill";
   int status = 1;
   std::vector<std::string> said;  ///< in the report
+  std::string launcher = "two_ranks.py";
 };
 
 void PrintTo(const Hang& hang, std::ostream* out) { *out << hang.name; }
@@ -69,6 +70,14 @@ const std::vector<Hang>& hangs() {
        0,
        {"rank 1 never entered collective", at("dist.all_reduce(parameter.grad)"),
         in_line("load_next_batch", "# asleep")}},
+      {"asleep_when_forked",
+       "asleep",
+       "ddp",
+       "--on-stall kill",
+       1,
+       {"not finished: rank 1 never entered collective 8 of the group world in step 3",
+        in_line("load_next_batch", "# asleep")},
+       "multiprocessing_ranks.py fork"},
       {"a_batch_less",
        "a_batch_less",
        "ddp",
@@ -127,6 +136,14 @@ const std::vector<Hang>& hangs() {
 /// Variations of those above.
 const std::vector<Hang>& hangs_of_the_soak() {
   static const std::vector<Hang> all = {
+      {"asleep_when_spawned",
+       "asleep",
+       "ddp",
+       "--on-stall kill",
+       1,
+       {"not finished: rank 1 never entered collective 8 of the group world in step 3",
+        in_line("load_next_batch", "# asleep")},
+       "multiprocessing_ranks.py spawn"},
       {"asleep_under_fully_shard",
        "asleep",
        "fully_shard",
@@ -195,11 +212,11 @@ class Runs {
 
   Outcome run(const Hang& hang) const {
     const fs::path folder = folder_.path() / hang.name;
-    return run_shell(
-        fmt::format("HANG={} ENGINE={} PAUSE=14 timeout 90 {} watch --out {}/run --stall 6 {} -- "
-                    "{}/tests/watch/two_ranks.sh {} {}/tests/watch/hanging_training.py {}",
-                    hang.hang, hang.engine, LOCKSTEP_PROGRAM, folder.string(), hang.options,
-                    LOCKSTEP_SOURCE_DIR, LOCKSTEP_PYTHON, LOCKSTEP_SOURCE_DIR, folder.string()));
+    return run_shell(fmt::format(
+        "HANG={} ENGINE={} PAUSE=14 timeout 90 {} watch --out {}/run --stall 6 {} -- "
+        "{} {}/tests/watch/{} {}/tests/watch/hanging_training.py {}",
+        hang.hang, hang.engine, LOCKSTEP_PROGRAM, folder.string(), hang.options, LOCKSTEP_PYTHON,
+        LOCKSTEP_SOURCE_DIR, hang.launcher, LOCKSTEP_SOURCE_DIR, folder.string()));
   }
 
   TemporaryFolder folder_;

@@ -1,4 +1,4 @@
-"""How the ranks of a training meet: in the file STORE of two_ranks.sh, else as torchrun says."""
+"""How the ranks of a training meet: in the file STORE of two_ranks.py, else as torchrun says."""
 
 import os
 

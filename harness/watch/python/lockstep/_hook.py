@@ -454,6 +454,14 @@ class Watcher:
             json.dump(facts, file)
         os.replace(path + ".tmp", path)
 
+    def has_begun(self):
+        """Whether an optimizer stepped."""
+        return self._watch is not None
+
+    def is_off(self):
+        """Whether later steps are not observed."""
+        return self._is_off
+
     def stop(self):
         """Ends the observed training at the script's wish."""
         self._attempt(self.pause)
@@ -547,6 +555,25 @@ def on_distributed_module(module):
     progress = Progress()
     atexit.register(progress.end)
 
+
+def _is_rank():
+    """Whether this process trains: it has joined a world, or an optimizer stepped."""
+    return has_joined() or watcher is not None and (watcher.has_begun() or watcher.is_off())
+
+
+def _begin_in_child():
+    """This process was forked. By a rank: it is a data worker or the like, and not observed. By another
+    process, such as a launcher that has imported torch: it may become a rank, and observes its own training."""
+    global progress
+    if not _settings.is_watched_from_outside() or _is_rank():
+        return
+    if watcher is not None:
+        watcher.restart()
+    if progress is not None:
+        on_distributed_module(None)
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
 
 _wrapped = set()  # what is replaced or hooked once, though this process may be watched several times
 
