@@ -25,7 +25,7 @@ watch() {  # STATUS WORDS-IN-THE-REPORT TRAINER [VARIABLE=VALUE...]
   shift 3
   rm -rf "$run"
   env "$@" "$lockstep" watch ${options:-} --out "$run" -- "$python" -m torch.distributed.run --standalone \
-    --nproc-per-node 2 "$sources/tests/watch/trainers.py" "$trainer" >"$folder/log" 2>&1
+    --nproc-per-node "${ranks:-2}" "$sources/tests/watch/trainers.py" "$trainer" >"$folder/log" 2>&1
   found=$?
   if [[ $found == "$status" ]] && tr -s '\n ' ' ' <"$folder/log" | grep -q "$words"; then
     echo "${options:-} $trainer $*: as expected"
@@ -41,6 +41,10 @@ both() {  # TRAINER [VARIABLE=VALUE...]
 }
 both transformers_ddp
 both accelerate_ddp
+both accelerate_fsdp1
+ranks=4 both accelerate_fsdp2
+ranks=4 both transformers_fsdp2
+watch 3 "every rank holds another part" accelerate_fsdp2_of_parts
 both lightning_ddp
 both trl_sft
 both deepspeed_zero ZERO=1

@@ -20,7 +20,7 @@ def model():
 
 class Samples(torch.utils.data.Dataset):
     def __len__(self):
-        return 64
+        return 128
 
     def __getitem__(self, index):
         words = torch.randint(64, (16,), generator=torch.Generator().manual_seed(index))
@@ -43,11 +43,63 @@ def transformers_trainer(**options):
         output_dir=tempfile.mkdtemp(), max_steps=STEPS, per_device_train_batch_size=4,
         gradient_accumulation_steps=2, use_cpu=True, report_to=[], disable_tqdm=True, logging_steps=1,
         save_strategy="no", ddp_backend="gloo", **options)
+    if "fsdp" in options:
+        use_fsdp_on_cpus()
     Trainer(model=model(), args=arguments, train_dataset=Samples(), callbacks=[Spoils()]).train()
 
 
 def transformers_ddp():
     transformers_trainer()
+
+
+def use_fsdp_on_cpus():
+    """accelerate, and with it transformers' Trainer, leaves out FSDP on CPUs without a word: its state is told
+    that they are GPUs. What it then does with the model and the optimizer is its own code."""
+    from accelerate import PartialState
+    from accelerate.utils import DistributedType
+
+    state = PartialState(cpu=True)
+    state.distributed_type = DistributedType.MULTI_GPU
+    state.device = torch.device("cpu")
+
+
+def copies_of_shards():
+    """Each parameter is divided among two ranks, of which there are two copies."""
+    from accelerate.utils import ParallelismConfig
+
+    return ParallelismConfig(dp_replicate_size=2, dp_shard_size=2)
+
+
+def transformers_fsdp2():
+    transformers_trainer(fsdp=True, parallelism_config=copies_of_shards(), fsdp_config={
+        "version": 2, "auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+        "transformer_layer_cls_to_wrap": ["GPT2Block"], "cpu_ram_efficient_loading": False})
+
+
+def accelerate_fsdp(**options):
+    from accelerate import Accelerator, FullyShardedDataParallelPlugin
+
+    use_fsdp_on_cpus()
+    parallelism = options.pop("parallelism", None)
+    plugin = FullyShardedDataParallelPlugin(
+        auto_wrap_policy="transformer_based_wrap", transformer_cls_names_to_wrap=["GPT2Block"],
+        cpu_ram_efficient_loading=False, **options)
+    accelerated_loop(Accelerator(cpu=True, gradient_accumulation_steps=2, fsdp_plugin=plugin,
+                                 parallelism_config=parallelism))
+
+
+def accelerate_fsdp1():
+    """NO_SHARD: with other strategies all ranks of a machine hold parts."""
+    accelerate_fsdp(fsdp_version=1, sharding_strategy="NO_SHARD", use_orig_params=True,
+                    sync_module_states=False)
+
+
+def accelerate_fsdp2():
+    accelerate_fsdp(fsdp_version=2, parallelism=copies_of_shards())
+
+
+def accelerate_fsdp2_of_parts():
+    accelerate_fsdp(fsdp_version=2)
 
 
 def accelerate_ddp():
@@ -143,5 +195,6 @@ def tokenizer():
                                    pad_token="<pad>", eos_token="<eos>")
 
 
-{one.__name__: one for one in (transformers_ddp, accelerate_ddp, lightning_ddp, trl_sft,
+{one.__name__: one for one in (transformers_ddp, transformers_fsdp2, accelerate_ddp, accelerate_fsdp1,
+                               accelerate_fsdp2, accelerate_fsdp2_of_parts, lightning_ddp, trl_sft,
                                deepspeed_zero)}[sys.argv[1]]()
