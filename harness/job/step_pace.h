@@ -15,13 +15,20 @@ class StepPace {
   std::int64_t steps_ahead(std::int64_t step) {
     constexpr std::chrono::seconds kSecond(1);
     const auto now = Clock::now();
-    if (now - since_ >= kSecond) {
+    if (last_step_ == 0) {  // no rank had begun
+      last_step_ = step;
+      since_ = now;
+    } else if (now - since_ >= kSecond) {
       per_second_ = step - last_step_;
       last_step_ = step;
       since_ = now;
+      is_known_ = true;
     }
     return 2 + std::max(per_second_, step - last_step_) / 2;
   }
+
+  /// Whether the ranks were seen to train for a second. Before, `steps_ahead` may be too few.
+  bool is_known() const { return is_known_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -29,6 +36,7 @@ class StepPace {
   std::int64_t last_step_ = 0;   ///< a second ago
   std::int64_t per_second_ = 0;  ///< steps
   Clock::time_point since_ = Clock::now();
+  bool is_known_ = false;
 };
 
 }  // namespace lockstep

@@ -54,8 +54,10 @@ class Meanwhile {
     look_for_stall();
     const std::int64_t begun = std::max(follower_.last_step(), stalls_.last_step());
     const std::int64_t ahead = pace_.steps_ahead(begun);
-    const std::string switched = switch_.look(begun, ahead);
-    if (!switched.empty()) say(switched);
+    if (begun == 0 || pace_.is_known()) {
+      const std::string switched = switch_.look(begun, ahead);
+      if (!switched.empty()) say(switched);
+    }
     if (!diverged_ && follower_.diverged() && follower_.last_step() >= next_check_) {
       try {
         confirm();

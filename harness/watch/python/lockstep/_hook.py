@@ -16,6 +16,7 @@ from lockstep._machines import ranks_of_machine, rendezvous
 from lockstep._modules import Modules
 from lockstep._names import Names
 from lockstep._placement import Replicas
+from lockstep._process import at_end, has_joined, is_child, knows_rank, rank_and_world
 from lockstep._rows import Named, Rows
 from lockstep._stalls import Progress
 from lockstep._start import say
@@ -27,23 +28,6 @@ _THINNED = 100  # of so many steps one is observed once the history is used up
 
 watcher = None  # of this process, once torch's optimizers are imported
 progress = None  # of this process, once torch.distributed is imported
-
-
-def has_joined():
-    """Whether this process has joined a world of torch.distributed."""
-    distributed = sys.modules.get("torch.distributed")
-    return getattr(distributed, "is_initialized", lambda: False)()
-
-
-def rank_and_world():
-    """Rank and size of the world: of torch.distributed, else of the launcher; else a single process."""
-    if has_joined():
-        distributed = sys.modules["torch.distributed"]
-        return distributed.get_rank(), distributed.get_world_size()
-    rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
-    if rank.isdigit() and world.isdigit():
-        return int(rank), int(world)
-    return 0, 1
 
 
 def threads_of(asked, torch, rank, world):
@@ -166,7 +150,7 @@ class Watcher:
     def step_of_forward(self):
         """The step that a forward pass belongs to now; 0: it is not observed."""
         if self._watch is None:
-            if not _knows_rank():
+            if not knows_rank():
                 return 0
             self._open()
         if self._running:  # of a closure
@@ -436,7 +420,7 @@ class Watcher:
         self._note({})
         if Watcher._ends_with != self._pid:
             Watcher._ends_with = self._pid
-            _at_end_of_process(self.end_with_process)
+            at_end(self.end_with_process)
 
     def _note(self, more):
         """Writes the facts about this rank that are in no journal."""
@@ -490,31 +474,11 @@ class Watcher:
         watch.close()
 
 
-def _knows_rank():
-    """Whether this process knows its rank, or is a single one. One that multiprocessing started may join
-    a world later."""
-    return has_joined() or "RANK" in os.environ or not _is_child()
-
-
-def _is_child():
-    """Whether multiprocessing started this process."""
-    multiprocessing = sys.modules.get("multiprocessing.process")
-    return multiprocessing is not None and multiprocessing.parent_process() is not None
-
-
-def _at_end_of_process(call):
-    if _is_child():  # which leaves without atexit
-        from multiprocessing.util import Finalize
-        Finalize(None, call, exitpriority=0)
-    else:
-        atexit.register(call)
-
-
 def _error_of_process():
     """The exception that ends this process. The last one of an interactive Python did not."""
     if hasattr(sys, "ps1"):
         return None
-    error = sys.exc_info()[1] if _is_child() else getattr(sys, "last_value", None)
+    error = sys.exc_info()[1] if is_child() else getattr(sys, "last_value", None)
     if isinstance(error, SystemExit):  # with which multiprocessing leaves after an error
         error = error.__context__ if error.code else None
     return error

@@ -7,6 +7,7 @@ import re
 import sys
 
 from lockstep import _library, _settings, _start
+from lockstep._process import has_joined, rank_and_world
 
 _MOST_STEPS = 2**62 - 1
 _MOST_MEBIBYTES = 2**20
@@ -107,10 +108,8 @@ def _title():
 
 def _known_placement():
     """Rank and size of the world; the size is 0 while this process has not joined one."""
-    from lockstep import _hook
-
-    rank, world = _hook.rank_and_world()
-    is_known = world > 1 or _hook.has_joined() or "WORLD_SIZE" in os.environ
+    rank, world = rank_and_world()
+    is_known = world > 1 or has_joined() or "WORLD_SIZE" in os.environ
     return (rank, world) if is_known else (0, 0)
 
 

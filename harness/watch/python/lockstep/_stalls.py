@@ -15,6 +15,7 @@ import time
 
 from lockstep import _settings
 from lockstep._machines import machine, ranks_of_machine, rendezvous
+from lockstep._process import at_end, has_joined, is_child, rank_and_world
 from lockstep._start import say
 from lockstep._traffic import counts_of_groups, groups_of_process
 
@@ -203,7 +204,17 @@ class Progress:
         """A step began. `counts`: of `counts_of_groups`."""
         self._steps = number
         self._marks.add(number, counts or {})
+        if self._map is None:
+            self._open_early()
         self._write(counts)
+
+    def _open_early(self):
+        """Before the thread does: a watch that switches the observation has to know how far the ranks are."""
+        try:
+            if has_joined():
+                self._open()
+        except OSError:
+            pass  # the thread tries again, and says so
 
     def end(self):
         """The process ends by itself."""
@@ -219,7 +230,9 @@ class Progress:
                 if control is None:
                     return
                 time.sleep(_POLL_S)
-                if self._map is None and not self._open():
+                if self._map is None:
+                    self._open()
+                if self._map is None:
                     continue
                 self._write()
                 asked = struct.unpack_from("<I", control, _ASKED)[0]
@@ -239,38 +252,38 @@ class Progress:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def _open(self):
-        """Whether this process is known to be a rank of several."""
-        from lockstep._hook import rank_and_world
+        """Opens the file, once this process is known to be a rank of several."""
+        with self._lock:
+            path = self._path_of_rank() if self._map is None and self._pid == os.getpid() else None
+            if path is None:
+                return
+            # For a process whose threads cannot run, by a signal that nobody else uses.
+            stacks = open(os.path.join(self._folder, "rank-%d.stacks" % self._rank), "w")
+            if not faulthandler.is_enabled():
+                faulthandler.enable(file=stacks)
+            faulthandler.register(signal.SIGRTMIN + _SIGNAL, file=stacks, all_threads=True)
+            with open(path + ".tmp", "wb+") as file:
+                file.write(bytes(_PROGRESS.size))
+                file.flush()
+                self._map = mmap.mmap(file.fileno(), _PROGRESS.size)
+            self._pack(counts_of_groups() or {})
+            os.replace(path + ".tmp", path)
+            if is_child():  # `atexit`, at which an earlier `end` is registered, is not called there
+                at_end(self.end)
 
-        multiprocessing = sys.modules.get("multiprocessing.process")
-        is_child = multiprocessing is not None and multiprocessing.parent_process() is not None
-        distributed = sys.modules.get("torch.distributed")
-        is_initialized = getattr(distributed, "is_initialized", lambda: False)()
-        if is_child and not is_initialized:
-            return False  # a worker of a data loader, or a rank that has not joined yet
+    def _path_of_rank(self):
+        """The path of the file. None: this process is not known to be a rank of several."""
+        if is_child() and not has_joined():
+            return None  # a worker of a data loader, or a rank that has not joined yet
         rank, world = rank_and_world()
         is_launcher = "torch.distributed.elastic.agent.server.api" in sys.modules
-        if world < 2 or (is_launcher and not is_initialized):
-            return False
+        if world < 2 or (is_launcher and not has_joined()):
+            return None
         path = os.path.join(self._folder, "rank-%d.progress" % rank)
         if _is_taken(path):
-            return False  # by the rank that started this process
+            return None  # by the rank that started this process
         self._rank, self._world = rank, world
-        # For a process whose threads cannot run, by a signal that nobody else uses.
-        stacks = open(os.path.join(self._folder, "rank-%d.stacks" % rank), "w")
-        if not faulthandler.is_enabled():
-            faulthandler.enable(file=stacks)
-        faulthandler.register(signal.SIGRTMIN + _SIGNAL, file=stacks, all_threads=True)
-        with open(path + ".tmp", "wb+") as file:
-            file.write(bytes(_PROGRESS.size))
-            file.flush()
-            self._map = mmap.mmap(file.fileno(), _PROGRESS.size)
-        self._write()
-        os.replace(path + ".tmp", path)
-        if is_child:  # which leaves without atexit
-            from multiprocessing.util import Finalize
-            Finalize(None, self.end, exitpriority=0)
-        return True
+        return path
 
     def _write(self, counts=None):
         """`counts`: of `counts_of_groups`, if they have just been read."""

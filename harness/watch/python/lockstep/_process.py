@@ -1,0 +1,44 @@
+"""What this process is in its job: which rank, whether it has joined the world, whether another Python process
+started it."""
+
+import atexit
+import os
+import sys
+
+
+def has_joined():
+    """Whether this process has joined a world of torch.distributed."""
+    distributed = sys.modules.get("torch.distributed")
+    return getattr(distributed, "is_initialized", lambda: False)()
+
+
+def rank_and_world():
+    """Rank and size of the world: of torch.distributed, else of the launcher; else a single process."""
+    if has_joined():
+        distributed = sys.modules["torch.distributed"]
+        return distributed.get_rank(), distributed.get_world_size()
+    rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+    if rank.isdigit() and world.isdigit():
+        return int(rank), int(world)
+    return 0, 1
+
+
+def knows_rank():
+    """Whether this process knows its rank, or is a single one. One that multiprocessing started may join
+    a world later."""
+    return has_joined() or "RANK" in os.environ or not is_child()
+
+
+def is_child():
+    """Whether multiprocessing started this process."""
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    return multiprocessing is not None and multiprocessing.parent_process() is not None
+
+
+def at_end(call):
+    """Calls it when this process ends by itself."""
+    if is_child():  # which leaves without atexit
+        from multiprocessing.util import Finalize
+        Finalize(None, call, exitpriority=0)
+    else:
+        atexit.register(call)
