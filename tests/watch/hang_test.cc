@@ -5,13 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <ostream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/command.h"
@@ -133,41 +136,73 @@ const std::vector<Hang>& hangs() {
   return all;
 }
 
-/// Variations of those above.
+/// Those above with collectives by hand and under fully_shard, whose collectives have other
+/// numbers.
+std::vector<Hang> hangs_under_other_engines() {
+  const std::string asleep = in_line("load_next_batch", "# asleep");
+  const std::string before = in_line("main", "# before the rendezvous");
+  std::vector<Hang> all = {{"branch_under_fully_shard",
+                            "branch",
+                            "fully_shard",
+                            "--on-stall kill",
+                            1,
+                            {"ranks disagree on the operation of collective 7 of the group world "
+                             "in step 3: rank 0 calls "
+                             "allreduce float [1] at " +
+                             at("# in a branch of rank 0")}}};
+  for (const std::string engine : {"by_hand", "fully_shard"}) {
+    const auto add = [&](const std::string& hang, int status, std::vector<std::string> said) {
+      all.push_back(
+          {hang + "_under_" + engine, hang, engine, "--on-stall kill", status, std::move(said)});
+    };
+    add("asleep", 1, {"rank 1 never entered collective", asleep});
+    add("a_batch_less", 1,
+        {"ranks disagree on the operation of collective", "of the group world in step 6",
+         "rank 1 calls barrier at " + at("# the last")});
+    add("busy", 1,
+        {"rank 1 never entered collective", "its hook did not answer, in load_next_bat"});
+    add("stopped", 1, {"rank 1 did not finish (its process was stopped by a signal)"});
+    add("killed", 137, {"rank 1 did not finish"});
+    add("rendezvous", 1, {"rank 1 never joined the group world; rank 0 waited there", before});
+    add("order", 1, {"ranks 0,1 wait for each other in several groups", at("group=group")});
+    add("shapes", 1, {"rank 0 did not finish (aborted in main, hanging_training.py:"});
+  }
+  return all;
+}
+
+/// Variations of the first ones.
 const std::vector<Hang>& hangs_of_the_soak() {
-  static const std::vector<Hang> all = {
-      {"asleep_when_spawned",
-       "asleep",
-       "ddp",
-       "--on-stall kill",
-       1,
-       {"not finished: rank 1 never entered collective 8 of the group world in step 3",
-        in_line("load_next_batch", "# asleep")},
-       "multiprocessing_ranks.py spawn"},
-      {"asleep_under_fully_shard",
-       "asleep",
-       "fully_shard",
-       "--on-stall kill",
-       1,
-       {"rank 1 never entered collective", in_line("load_next_batch", "# asleep")}},
-      {"asleep_after_thousands_of_collectives",
-       "asleep_late",
-       "ddp",
-       "--on-stall kill",
-       1,
-       {"rank 1 never entered collective 4008 of the group world in step 3, allreduce",
-        in_line("load_next_batch", "# asleep")}},
-      {"after_a_pause",
-       "long_pause",
-       "ddp",
-       "--on-stall kill",
-       1,
-       {"rank 1 never entered collective 8 of the group world in step 3, allreduce",
-        in_line("load_next_batch", "# no collective is open at first")}},
-      // Healthy ones.
-      {"joins_late", "joins_late", "ddp", "--on-stall kill", 0, {"in lockstep: 4 of 4"}},
-      {"leaves_early", "leaves_early", "ddp", "--on-stall kill", 0, {"in lockstep: 4 of 4"}},
-  };
+  static const std::vector<Hang> all = [] {
+    std::vector<Hang> some = {
+        {"asleep_when_spawned",
+         "asleep",
+         "ddp",
+         "--on-stall kill",
+         1,
+         {"not finished: rank 1 never entered collective 8 of the group world in step 3",
+          in_line("load_next_batch", "# asleep")},
+         "multiprocessing_ranks.py spawn"},
+        {"asleep_after_thousands_of_collectives",
+         "asleep_late",
+         "ddp",
+         "--on-stall kill",
+         1,
+         {"rank 1 never entered collective 4008 of the group world in step 3, allreduce",
+          in_line("load_next_batch", "# asleep")}},
+        {"after_a_pause",
+         "long_pause",
+         "ddp",
+         "--on-stall kill",
+         1,
+         {"rank 1 never entered collective 8 of the group world in step 3, allreduce",
+          in_line("load_next_batch", "# no collective is open at first")}},
+        // Healthy ones.
+        {"joins_late", "joins_late", "ddp", "--on-stall kill", 0, {"in lockstep: 4 of 4"}},
+        {"leaves_early", "leaves_early", "ddp", "--on-stall kill", 0, {"in lockstep: 4 of 4"}},
+    };
+    std::ranges::move(hangs_under_other_engines(), std::back_inserter(some));
+    return some;
+  }();
   return all;
 }
 
