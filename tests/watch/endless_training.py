@@ -8,10 +8,12 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+import meeting
+
 FAULT_FROM = int(os.environ.get("FAULT_FROM", "20"))
 
 torch.set_num_threads(1)
-dist.init_process_group("gloo")
+meeting.join()
 torch.manual_seed(0)
 module = nn.Linear(8, 4)
 wrapped = nn.parallel.DistributedDataParallel(module)

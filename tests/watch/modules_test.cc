@@ -32,7 +32,7 @@ TEST(ModulesUnderWatch, AreObservedOnRequestAlone) {
   const auto said = [&](const std::string& options) {
     const Outcome outcome = run_shell(fmt::format("cd {} && OMP_NUM_THREADS=1 {} watch {} -- {}",
                                                   folder.path().string(), LOCKSTEP_PROGRAM, options,
-                                                  torchrun("one_training")));
+                                                  two_ranks("one_training")));
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     return unwrapped(outcome.err);
   };

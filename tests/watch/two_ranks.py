@@ -5,6 +5,7 @@ import atexit
 import os
 import runpy
 import shutil
+import signal
 import sys
 import tempfile
 
@@ -38,6 +39,12 @@ def main():
     import torch.distributed
 
     ranks = [start(rank, script) for rank in range(2)]
+
+    def end_ranks(number, _):
+        for rank in ranks:
+            os.kill(rank, number)
+
+    signal.signal(signal.SIGTERM, end_ranks)
     status = 0
     for rank in ranks:
         code = os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1])

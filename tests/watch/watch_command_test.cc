@@ -171,7 +171,7 @@ TEST_F(WatchCommand, SaysHowFarAnInterruptedJobAgreed) {
       fmt::format(kWhenTraining, out().string(), "kill $watched; wait $watched");
   const Outcome outcome =
       run_shell(fmt::format("env HEALTHY=1 {} watch --out {} -- {} & watched=$!; {}", kLockstep,
-                            out().string(), torchrun("endless_training"), interrupt));
+                            out().string(), two_ranks("endless_training"), interrupt));
   EXPECT_NE(outcome.status, 0);
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("UNDECIDED: in lockstep for "));
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("was interrupted in step"));
@@ -184,7 +184,7 @@ TEST_F(WatchCommand, LeavesAReadableFolderWhenItIsKilled) {
                                        "while kill -0 $job 2>/dev/null; do sleep 0.1; done");
   const Outcome outcome =
       run_shell(fmt::format("env HEALTHY=1 {} watch --out {} -- {} & watched=$!; {}", kLockstep,
-                            out().string(), torchrun("endless_training"), kill));
+                            out().string(), two_ranks("endless_training"), kill));
   const Outcome report = run_shell(kLockstep + " report " + out().string());
   EXPECT_EQ(report.status, 2) << report.out << outcome.err;
   EXPECT_THAT(unwrapped(report.out), HasSubstr("UNDECIDED: in lockstep for "));
@@ -195,7 +195,7 @@ TEST_F(WatchCommand, LeavesAReadableFolderWhenItIsKilled) {
 TEST_F(WatchCommand, OutlivesAFullDisk) {
   const Outcome outcome =
       run_shell(fmt::format("ulimit -f 40; trap '' XFSZ; env STEPS=400 {} watch --out {} -- {}",
-                            kLockstep, out().string(), torchrun("one_training")));
+                            kLockstep, out().string(), two_ranks("one_training")));
   EXPECT_EQ(outcome.status, 2) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("rank 0 is no longer observed: Cannot write "));
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("UNDECIDED: in lockstep for "));
@@ -351,14 +351,14 @@ TEST_F(WatchCommand, RefusesAFolderThatCannotBeWritten) {
 /// The job would go on for ever. Once ranks differ they store values, so the difference is exact
 /// from a later step on.
 TEST_F(WatchCommand, EndsAJobWhoseRanksDifferIfThatIsAskedFor) {
-  const Outcome outcome = watch("--fail-fast --keep 16", torchrun("endless_training"));
+  const Outcome outcome = watch("--fail-fast --keep 16", two_ranks("endless_training"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("ranks differ from step 20 on: weight"));
 }
 
 /// Before the step after the difference there is time for the ranks to be asked.
 TEST_F(WatchCommand, StoresTheValuesOfTheFirstDifferenceIfTheyWereCopied) {
-  const std::string job = "env SLEEP=6 FAULT_FROM=3 " + torchrun("endless_training");
+  const std::string job = "env SLEEP=6 FAULT_FROM=3 " + two_ranks("endless_training");
   const Outcome copied = watch("--fail-fast --keep 16 --keep-before -v", job);
   EXPECT_EQ(copied.status, 1) << copied.err;
   EXPECT_TRUE(fs::exists(out() / "job" / "rank-0.step-3.safetensors")) << copied.err;
