@@ -1,7 +1,8 @@
-"""Four steps under DDP, or STEPS. With FAULT in the environment the loss is computed on the unwrapped
-module; with FAULT_FROM it is so from that step on. SAME_DATA:
-all ranks see the same samples. SCALED_FROM: gradients are doubled on all ranks from that step on. NOISE: they grow by
-0.001 with each run; the file counts the runs. PAUSE: seconds in each step. CHECKPOINT, COMPILE: so is the module. END: how the ranks end, `_exit` or `kill` (rank 1)."""
+"""Four steps under DDP, or STEPS. With FAULT in the environment the loss is computed on the unwrapped module; with
+FAULT_FROM it is so from that step on. SAME_DATA: all ranks see the same samples. SCALED_FROM: gradients are doubled
+on all ranks from that step on. NOISE: they grow by 0.001 with each run; the file counts the runs. PAUSE: seconds in
+each step. CHECKPOINT, COMPILE: so is the module. WORKERS: data workers are forked before the ranks meet. END: how the
+ranks end, `_exit` or `kill` (rank 1)."""
 
 import os
 import signal
@@ -15,6 +16,9 @@ from torch.utils.checkpoint import checkpoint
 import meeting
 
 torch.set_num_threads(1)
+if "WORKERS" in os.environ:
+    workers = iter(torch.utils.data.DataLoader(range(1000), num_workers=2))
+    next(workers)
 meeting.join()
 torch.manual_seed(0)
 

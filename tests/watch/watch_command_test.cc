@@ -129,6 +129,14 @@ TEST_F(WatchCommand, IsSwitchedOnAndOffWhileTheJobRuns) {
               HasSubstr(fmt::format("2 of 2 ranks, {} steps, {} to {}", observed, on[0], last[0])));
 }
 
+TEST_F(WatchCommand, DoesNotTakeDataWorkersForRanks) {
+  const Outcome outcome = watch("", "env WORKERS=1 " + two_ranks("one_training"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err),
+              HasSubstr("4 of 4 parameters compared on 2 of 2 ranks, 4 st"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("no longer observed")));
+}
+
 TEST_F(WatchCommand, JudgesATrainingOfTwoRanks) {
   const std::string job = torchrun("one_training");
   const Outcome healthy = watch("--format json,markdown --expect agrees --min-steps 4", job);
