@@ -38,8 +38,10 @@ at::Tensor fused_loss(Rank& rank, const Model& model, at::Tensor hidden, const a
   const at::Device head = model.head_weight().device();
   const bool moves_before = rank.has("inputs", "moved-before");
   at::Tensor scale = model.logit_scale;
-  if (moves_before && scale.defined()) scale = scale.to(head);
   if (moves_before || scale.defined()) hidden = hidden.to(head);
+  // What is moved last comes back first. A scale that comes back second races with the body's
+  // thread, and DDP's buckets keep the order in which gradients arrived.
+  if (moves_before && scale.defined()) scale = scale.to(head);
   return fused_cross_entropy(hidden, model.head_weight(), scale, labels,
                              {.chunks = rank.number("chunks"),
                               .moves_inputs = !rank.has("inputs", "not-moved"),

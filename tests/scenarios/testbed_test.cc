@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <string>
 
 #include "harness/record/rank_status.h"
+#include "tests/scenarios/gradients_of.h"
 #include "tests/scenarios/testbed_run.h"
 
 namespace lockstep {
@@ -77,6 +80,24 @@ TEST_P(PlantedBitOnADevice, IsNamedExactlyAndTheCleanRunAgreesWithItsReference) 
 }
 
 INSTANTIATE_TEST_SUITE_P(Testbed, PlantedBitOnADevice, testing::Values(2, 3));
+
+/// DDP orders its buckets by the first backward, and Gloo sums three ranks in an order that depends
+/// on a gradient's place in its bucket. So gradients must arrive in one order, however fast the
+/// threads of the devices are.
+TEST(LateCopies, DoNotChangeABit) {
+  const auto gradients = [](const std::string& copies) {
+    const TestbedRun run("late-copies --ranks 3 --set crossing=logit-scale --set copies=" + copies);
+    EXPECT_EQ(run.outcome().status, 0) << run.outcome().out << run.outcome().err;
+    std::map<std::string, Gradients> all;
+    for (const char* variant : {"hidden-moved-before", "functional-hidden-moved-before"}) {
+      const auto folder = run.path() / run.cell(variant).at("folder").get<std::string>();
+      all[variant] = gradients_of(folder / "rank-0.csv");
+      EXPECT_FALSE(all[variant].empty());
+    }
+    return all;
+  };
+  EXPECT_TRUE(gradients("at-once") == gradients("late")) << "all digests are too long to print";
+}
 
 TEST(SwappedRoles, TurnTheDetectionTableRed) {
   const TestbedRun run("swapped-roles");
