@@ -2,6 +2,7 @@
 They meet in the folder, without it in a temporary one. Each rank is forked, so that torch is imported once."""
 
 import atexit
+import contextlib
 import os
 import runpy
 import shutil
@@ -42,7 +43,8 @@ def main():
 
     def end_ranks(number, _):
         for rank in ranks:
-            os.kill(rank, number)
+            with contextlib.suppress(ProcessLookupError):  # it has ended
+                os.kill(rank, number)
 
     signal.signal(signal.SIGTERM, end_ranks)
     status = 0
