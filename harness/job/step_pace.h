@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 namespace lockstep {
 
@@ -22,21 +23,19 @@ class StepPace {
       per_second_ = step - last_step_;
       last_step_ = step;
       since_ = now;
-      is_known_ = true;
     }
-    return 2 + std::max(per_second_, step - last_step_) / 2;
+    return 2 + std::max(per_second_.value_or(0), step - last_step_) / 2;
   }
 
   /// Whether the ranks were seen to train for a second. Before, `steps_ahead` may be too few.
-  bool is_known() const { return is_known_; }
+  bool is_known() const { return per_second_.has_value(); }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  std::int64_t last_step_ = 0;   ///< a second ago
-  std::int64_t per_second_ = 0;  ///< steps
+  std::int64_t last_step_ = 0;              ///< a second ago
+  std::optional<std::int64_t> per_second_;  ///< steps
   Clock::time_point since_ = Clock::now();
-  bool is_known_ = false;
 };
 
 }  // namespace lockstep

@@ -439,12 +439,8 @@ class Watcher:
         os.replace(path + ".tmp", path)
 
     def has_begun(self):
-        """Whether an optimizer stepped."""
-        return self._watch is not None
-
-    def is_off(self):
-        """Whether later steps are not observed."""
-        return self._is_off
+        """Whether an optimizer stepped, also if it is no longer observed."""
+        return self._watch is not None or self._is_off
 
     def stop(self):
         """Ends the observed training at the script's wish."""
@@ -522,7 +518,7 @@ def on_distributed_module(module):
 
 def _is_rank():
     """Whether this process trains: it has joined a world, or an optimizer stepped."""
-    return has_joined() or watcher is not None and (watcher.has_begun() or watcher.is_off())
+    return has_joined() or watcher is not None and watcher.has_begun()
 
 
 def _begin_in_child():

@@ -204,7 +204,7 @@ class Progress:
         """A step began. `counts`: of `counts_of_groups`."""
         self._steps = number
         self._marks.add(number, counts or {})
-        if self._map is None:
+        if number == 1:
             self._open_early()
         self._write(counts)
 
