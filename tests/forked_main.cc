@@ -45,7 +45,10 @@ pid_t fork_into(const std::filesystem::path& log, const std::function<int()>& bo
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const bool is_open = std::freopen(log.c_str(), "w", stdout) != nullptr;
   if (!is_open || ::dup2(STDOUT_FILENO, STDERR_FILENO) < 0) ::_exit(101);
-  std::exit(body());
+  const int status = body();
+  std::cout << std::flush;
+  std::fflush(nullptr);
+  ::_exit(status);  // to take torch's libraries down costs more than most tests
 }
 
 /// "Suite.Test" of each test that the filter selects, as GoogleTest lists them.
