@@ -107,6 +107,10 @@ LISTED = {
      "LOCKSTEP_WATCH_LIBRARY=build/release/lib/lockstep/liblockstep_watch.so LOCKSTEP_WATCH_FOLDER=$(mktemp -d) "
      "LOCKSTEP_WATCH_JOB=bench OMP_NUM_THREADS=1 torchrun --nproc-per-node 2 tests/bench/watch_overhead.py"):
         Listed(cannot="measures for minutes"),
+    ("docs/performance.md", "torchrun --standalone --nproc-per-node 2 tests/bench/peer_training.py"):
+        Listed(slow=True),
+    ("docs/performance.md", "build/release/bin/lockstep watch --out $(mktemp -du) -- "
+     "torchrun --standalone --nproc-per-node 2 tests/bench/peer_training.py"): Listed(slow=True),
     ("docs/performance.md", "ci/build release"): BUILDS,
     ("docs/performance.md", "python3 -m venv peers"): PEERS,
     ("docs/performance.md",

@@ -121,7 +121,7 @@ def main():
     out, task = sys.argv[1:]
     if task == "plant":
         plant(out)
-    elif "WORLD_SIZE" not in os.environ:
+    elif os.environ["WORLD_SIZE"] == "1":
         single(out)
     else:
         dist.init_process_group("gloo")

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tests/command.h"
+#include "tests/layouts/forked_ranks.h"
 
 namespace lockstep {
 namespace {
@@ -35,18 +36,9 @@ class Saved {
 
  private:
   Saved() {
-    require("", "train");
-    require("-m torch.distributed.run --standalone --nproc-per-node 2", "train");
-    require("-m torch.distributed.run --standalone --nproc-per-node 4", "train");
-    require("", "plant");
-  }
-
-  void require(const std::string& launcher, const std::string& task) {
-    const Outcome outcome =
-        run_shell(fmt::format("env PYTHONPATH={}/share/lockstep/python OMP_NUM_THREADS=1 {} {} "
-                              "{}/tests/layouts/checkpoints.py {} {}",
-                              LOCKSTEP_BUILD, LOCKSTEP_PYTHON, launcher, LOCKSTEP_SOURCE_DIR,
-                              folder_.path().string(), task));
+    const Outcome outcome = run_forked_ranks(
+        "checkpoints", fmt::format("1 {0} train -- 2 {0} train -- 4 {0} train -- 1 {0} plant",
+                                   folder_.path().string()));
     EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   }
 

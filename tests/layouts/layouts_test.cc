@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/command.h"
+#include "tests/layouts/forked_ranks.h"
 
 namespace lockstep {
 namespace {
@@ -20,14 +21,20 @@ using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
-Outcome train(int ranks, const fs::path& out, const std::string& cases) {
-  const std::string launcher =
-      ranks == 1 ? ""
-                 : fmt::format("-m torch.distributed.run --standalone --nproc-per-node {}", ranks);
-  return run_shell(fmt::format(
-      "env PYTHONPATH={}/share/lockstep/python OMP_NUM_THREADS=1 {} {} "
-      "{}/tests/layouts/layouts.py {} {}",
-      LOCKSTEP_BUILD, LOCKSTEP_PYTHON, launcher, LOCKSTEP_SOURCE_DIR, out.string(), cases));
+/// A number of ranks, and the cases that they train.
+struct World {
+  int ranks = 1;
+  std::string cases;
+};
+
+/// One world after the other.
+Outcome train(const fs::path& out, const std::vector<World>& worlds) {
+  std::string arguments;
+  for (const World& world : worlds) {
+    arguments += fmt::format("{}{} {} {}", arguments.empty() ? "" : " -- ", world.ranks,
+                             out.string(), world.cases);
+  }
+  return run_forked_ranks("layouts", arguments);
 }
 
 /// The trainings of all tests, run once.
@@ -47,22 +54,17 @@ class Trainings {
 
  private:
   Trainings() {
-    const auto require = [&](int ranks, const char* cases) {
-      const Outcome outcome = train(ranks, folder_.path(), cases);
-      EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-    };
-    require(
-        1,
-        "single single-nudged single-rate single-sum single-accumulated single-tokens single-clip "
-        "single-orthogonal "
-        "single-chaotic "
-        "single@1");
-    require(2,
-            "ddp ddp-summed ddp-group ddp-tiles ddp-late ddp-clip ddp-tokens ddp-stale ddp-blind "
-            "ddp-chaotic ddp-frozen ddp-bypass fully_shard fully_shard-summed "
-            "fully_shard-orthogonal tp tp-twice "
-            "pipeline pipeline-half");
-    require(4, "ddp ddp-divided ddp-chaotic fully_shard hybrid hybrid-of-copies tp");
+    const Outcome outcome = train(
+        folder_.path(),
+        {{1,
+          "single single-nudged single-rate single-sum single-accumulated single-tokens "
+          "single-clip single-orthogonal single-chaotic single@1"},
+         {2,
+          "ddp ddp-summed ddp-group ddp-tiles ddp-late ddp-clip ddp-tokens ddp-stale ddp-blind "
+          "ddp-chaotic ddp-frozen ddp-bypass fully_shard fully_shard-summed "
+          "fully_shard-orthogonal tp tp-twice pipeline pipeline-half"},
+         {4, "ddp ddp-divided ddp-chaotic fully_shard hybrid hybrid-of-copies tp"}});
+    EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   }
 
   TemporaryFolder folder_;
@@ -183,7 +185,7 @@ TEST(Fix, IsToldFromWhatIsNone) {
 
 TEST(UnknownSamples, LeaveADifferenceThatIsNoMultipleOpen) {
   const fs::path folder = Trainings::get().folder();
-  EXPECT_EQ(train(2, folder / "blind", "ddp-blind").status, 0);
+  EXPECT_EQ(train(folder / "blind", {{2, "ddp-blind"}}).status, 0);
   const Outcome outcome = Trainings::get().diff("ddp2-blind ddp2-stale");
   EXPECT_EQ(outcome.status, 2) << outcome.out;
   EXPECT_THAT(unwrapped(outcome.out), HasSubstr("other samples would look the same"));
@@ -262,8 +264,8 @@ class RandomLayouts : public testing::Test {
     return run_shell(fmt::format("cd {} && {} diff single1@{} {}@{}", folder_.path().string(),
                                  LOCKSTEP_PROGRAM, seed, other, seed));
   }
-  Outcome train(int ranks, const std::string& cases) const {
-    return lockstep::train(ranks, folder_.path(), cases);
+  Outcome train(const std::vector<World>& worlds) const {
+    return lockstep::train(folder_.path(), worlds);
   }
 
  private:
@@ -274,8 +276,7 @@ TEST_F(RandomLayouts, AreEqualUpToRounding) {
   const std::vector<std::string> layouts{"ddp", "fully_shard", "tp", "pipeline"};
   std::string others;
   for (const std::string& layout : layouts) others += cases_of(layout);
-  ASSERT_EQ(train(1, cases_of("single")).status, 0);
-  ASSERT_EQ(train(2, others).status, 0);
+  ASSERT_EQ(train({{1, cases_of("single")}, {2, others}}).status, 0);
   int found = 0, undecided = 0;
   for (int seed = 0; seed < number_of_seeds(); ++seed) {
     for (const std::string& layout : layouts) {
@@ -291,8 +292,7 @@ TEST_F(RandomLayouts, AreEqualUpToRounding) {
 }
 
 TEST_F(RandomLayouts, DifferFromTheStepOfAFaultOn) {
-  ASSERT_EQ(train(1, cases_of("single")).status, 0);
-  const Outcome trained = train(2, cases_of("ddp-drawn"));
+  const Outcome trained = train({{1, cases_of("single")}, {2, cases_of("ddp-drawn")}});
   ASSERT_EQ(trained.status, 0) << trained.err;
   int missed = 0;
   for (int seed = 0; seed < number_of_seeds(); ++seed) {

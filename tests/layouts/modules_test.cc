@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/command.h"
+#include "tests/layouts/forked_ranks.h"
 
 namespace lockstep {
 namespace {
@@ -34,21 +35,14 @@ class ModuleTrainings {
 
  private:
   ModuleTrainings() {
-    train("",
-          "single single-scaled single-double single-metric single-loss single-fused "
-          "single-checkpoint single-reentrant single-micro single-unwatched single-blind "
-          "single-blind_metric");
-    train("-m torch.distributed.run --standalone --nproc-per-node 2",
-          "ddp ddp-scaled ddp-double ddp-summed ddp-swapped ddp-micro ddp-metric "
-          "ddp-infinite fully_shard tp");
-  }
-
-  void train(const std::string& launcher, const std::string& cases) const {
-    const Outcome outcome =
-        run_shell(fmt::format("env PYTHONPATH={}/share/lockstep/python OMP_NUM_THREADS=1 {} {} "
-                              "{}/tests/layouts/modules.py {} {}",
-                              LOCKSTEP_BUILD, LOCKSTEP_PYTHON, launcher, LOCKSTEP_SOURCE_DIR,
-                              folder_.path().string(), cases));
+    const Outcome outcome = run_forked_ranks(
+        "modules",
+        fmt::format("1 {0} single single-scaled single-double single-metric single-loss "
+                    "single-fused single-checkpoint single-reentrant single-micro "
+                    "single-unwatched single-blind single-blind_metric "
+                    "-- 2 {0} ddp ddp-scaled ddp-double ddp-summed ddp-swapped ddp-micro "
+                    "ddp-metric ddp-infinite fully_shard tp",
+                    folder_.path().string()));
     EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
     EXPECT_THAT(outcome.err, Not(HasSubstr("no longer observed")));
   }

@@ -22,7 +22,7 @@ import zlib
 
 WORLDS = (2, 3)
 TRAINING = pathlib.Path(__file__).with_name("ddp_training.py")
-RANKS = pathlib.Path(__file__).with_name("forked_ranks.py")
+RANKS = pathlib.Path(__file__).resolve().parents[1] / "forked_ranks.py"
 ENTRY = struct.Struct("<QQqQQqqIiiiB7x24s16s16s32s64s64s88s")  # docs/formats.md, "Collective log"
 
 # As `lockstep` starts a program that forks ranks (harness/cli/start_variables.h).

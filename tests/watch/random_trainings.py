@@ -1,4 +1,4 @@
-"""Random trainings that watch_random_test.cc observes: torchrun --nproc-per-node 2 random_trainings.py DIR
+"""Random trainings that watch_random_test.cc observes: forked_ranks.py random_trainings.py 2 DIR
 FIRST COUNT
 
 Training number i is drawn from the seed i. It is trained twice: as it is (`healthy-i`), and with a fault

@@ -1,4 +1,4 @@
-"""Trainings that watch_test.cc observes: torchrun --nproc-per-node 2 trainings.py DIR
+"""Trainings that watch_test.cc observes: forked_ranks.py trainings.py 2 DIR
 
 The ranks are started once and train every case. Each case is a job of its own, with its files in
 DIR/CASE/job, and is trained twice: unobserved and observed. Prints a line with the losses if they

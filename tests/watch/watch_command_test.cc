@@ -138,8 +138,8 @@ TEST_F(WatchCommand, DoesNotTakeDataWorkersForRanks) {
 }
 
 TEST_F(WatchCommand, JudgesATrainingOfTwoRanks) {
-  const std::string job = torchrun("one_training");
-  const Outcome healthy = watch("--format json,markdown --expect agrees --min-steps 4", job);
+  const Outcome healthy =
+      watch("--format json,markdown --expect agrees --min-steps 4", torchrun("one_training"));
   EXPECT_EQ(healthy.status, 0) << healthy.err;
   EXPECT_THAT(
       unwrapped(healthy.err),
@@ -149,7 +149,7 @@ TEST_F(WatchCommand, JudgesATrainingOfTwoRanks) {
   EXPECT_EQ(run_shell(kLockstep + " report " + out().string()).status, 0);
 
   fs::remove_all(out());
-  const Outcome faulty = watch("", "env FAULT=1 " + job);
+  const Outcome faulty = watch("", "env FAULT=1 " + two_ranks("one_training"));
   EXPECT_EQ(faulty.status, 1) << faulty.err;
   EXPECT_THAT(unwrapped(faulty.err), HasSubstr("FAILED: ranks differ from step 1 on: 0.weight"));
   EXPECT_EQ(run_shell(kLockstep + " report " + out().string()).status, 1);
@@ -157,7 +157,7 @@ TEST_F(WatchCommand, JudgesATrainingOfTwoRanks) {
 
 /// As without Lockstep: the journals are whole although the ranks never end by themselves.
 TEST_F(WatchCommand, JudgesRanksThatLeaveWithoutCleaningUp) {
-  const Outcome outcome = watch("", "env END=_exit " + torchrun("one_training"));
+  const Outcome outcome = watch("", "env END=_exit " + two_ranks("one_training"));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("in lockstep: 4 of 4 parameters"));
 }
@@ -211,7 +211,7 @@ TEST_F(WatchCommand, OutlivesAFullDisk) {
 }
 
 TEST_F(WatchCommand, CountsCollectivesByTheGroupsThatCalledThem) {
-  const Outcome outcome = watch("", torchrun("several_groups"));
+  const Outcome outcome = watch("", forked_ranks("several_groups"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   const bool has_no_recorder = std::getenv("LOCKSTEP_TEST_PYTHON") &&
                                outcome.err.find("collectives were not counted") != outcome.err.npos;

@@ -77,7 +77,7 @@ void train_and_judge(int first, int count_of_trainings) {
       "PYTHONPATH={0}/harness/watch/python LOCKSTEP_WATCH_LIBRARY={1} LOCKSTEP_WATCH_FOLDER={2} "
       "LOCKSTEP_WATCH_JOB=none OMP_NUM_THREADS=1 {3} {2} {4} {5}",
       LOCKSTEP_SOURCE_DIR, LOCKSTEP_WATCH_LIBRARY, folder.path().string(),
-      torchrun("random_trainings"), first, count_of_trainings));
+      forked_ranks("random_trainings"), first, count_of_trainings));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   Counts counts;
   for (int seed = first; seed < first + count_of_trainings; ++seed) {
@@ -107,7 +107,7 @@ TEST(RandomWatchedTrainings, AreJudgedRightOneByOne) {
       const fs::path out = folder.path() / "run";
       const Outcome outcome = run_shell(fmt::format(
           "{} watch --out {} -- env WATCHED={} {} {} {} 1", LOCKSTEP_PROGRAM, out.string(), kind,
-          torchrun("random_trainings"), folder.path().string(), seed));
+          forked_ranks("random_trainings"), folder.path().string(), seed));
       EXPECT_EQ(outcome.status, kind == std::string("healthy") ? 0 : 1) << outcome.err;
       const RunRecord run = load_record(out);
       count(fmt::format("{}-{}", kind, seed), expected_in(folder.path()), run.jobs.at(0), counts);

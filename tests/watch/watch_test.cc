@@ -63,7 +63,7 @@ class Trainings {
         "PYTHONPATH={0}/harness/watch/python LOCKSTEP_WATCH_LIBRARY={1} LOCKSTEP_WATCH_FOLDER={2} "
         "LOCKSTEP_WATCH_JOB=none LOCKSTEP_WATCH_ALSO=micro-batches OMP_NUM_THREADS=1 {3} {2}",
         LOCKSTEP_SOURCE_DIR, other ? other : LOCKSTEP_WATCH_LIBRARY, folder_.path().string(),
-        torchrun("trainings")));
+        forked_ranks("trainings")));
   }
 
   TemporaryFolder folder_;

@@ -4,8 +4,10 @@ forked_ranks.py TRAINING WORLD [ARGUMENT...] [-- WORLD [ARGUMENT...]]...: one wo
 find what torchrun tells its workers in their environment. Exits with 1 if a rank does not exit with 0.
 """
 
-import ctypes
 import gc
+
+gc.disable()  # while torch is imported: a fourth less time
+import ctypes
 import os
 import runpy
 import signal
@@ -69,9 +71,10 @@ def worlds(words):
 
 def main():
     training = sys.argv[1]
-    sys.path.insert(0, os.path.dirname(training))
+    sys.path[0] = os.path.dirname(training)
     torch.set_num_threads(1)
     gc.freeze()  # a collection in a rank would write to, and so copy, all that it shares
+    gc.enable()
     results = [run_world(world, training, arguments) for world, arguments in worlds(sys.argv[2:])]
     return 0 if all(results) else 1
 
