@@ -12,13 +12,7 @@ export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 OMP_NUM_THREADS=1
 cd "$folder/repository" || exit 1
 
 # Two ranks as torchrun would start them, without the seconds that torchrun itself takes.
-cat >"$folder/train.sh" <<END
-#!/usr/bin/env bash
-export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=\$(
-  "$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-RANK=1 "$python" train.py & RANK=0 "$python" train.py; first=\$?
-wait \$! && exit \$first
-END
+printf '#!/bin/sh\nexec "%s" "%s" train.py 2\n' "$python" "$sources/tests/forked_ranks.py" >"$folder/train.sh"
 chmod +x "$folder/train.sh"
 
 git bisect start main v1 >"$folder/log" 2>&1 || exit 1

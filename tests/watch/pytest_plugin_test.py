@@ -36,29 +36,26 @@ def run(pytester, tests):
     return pytester.runpytest_subprocess("-p", "lockstep.pytest_plugin", "-p", "no:cacheprovider")
 
 
-def test_ranks_in_lockstep_pass(pytester):
-    run(pytester, """
+def test_ranks_in_lockstep_pass_and_a_failure_shows_the_finding(pytester):
+    result = run(pytester, """
+JOBS = {}  # each takes seconds
+
 def test_fixed(lockstep_watch):
-    one = lockstep_watch([TRAIN, "--fixed"], ranks=1, python=PYTHON)
+    JOBS["one"] = one = lockstep_watch([TRAIN, "--fixed"], ranks=1, python=PYTHON)
     two = lockstep_watch([TRAIN, "--fixed"], python=PYTHON, options=["--min-steps", "5"])
     assert two.verdict == "holds" and two.exit_status == 0 and not two.findings
     assert_in_lockstep(two)
     assert_same_training(one, two)
-""").assert_outcomes(passed=1)
 
-
-def test_a_failure_shows_the_finding(pytester):
-    result = run(pytester, """
 def test_buggy(lockstep_watch):
-    job = lockstep_watch("%s" % TRAIN, python=PYTHON)
+    JOBS["buggy"] = job = lockstep_watch("%s" % TRAIN, python=PYTHON)
     assert [finding["kind"] for finding in job.findings][0] == "gradients-differ"
     assert_in_lockstep(job)
 
-def test_same(lockstep_watch):
-    assert_same_training(lockstep_watch([TRAIN, "--fixed"], ranks=1, python=PYTHON),
-                         lockstep_watch([TRAIN], python=PYTHON))
+def test_same():
+    assert_same_training(JOBS["one"], JOBS["buggy"])
 """)
-    result.assert_outcomes(failed=2)
+    result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(["*AssertionError: the job did not stay in lockstep:",
                                  "*gradients do not agree across ranks: first in step 1*",
                                  "*AssertionError: the second training is not shown to be the first one:",
