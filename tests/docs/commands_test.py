@@ -5,7 +5,8 @@
 
 Commands run block by block, each block in a folder of its own with a real train.py and the runs and
 checkpoints that documents name. PYTHON has torch. A command that is not listed below is run and exits
-with 0. --slow also runs those that are listed as slow. Sessions with output are run by ci/check-docs. Commands
+with 0. --slow also runs those that are listed as slow, and starts ranks by torchrun itself instead of forked_ranks.py,
+which imports torch once for all of them. Sessions with output are run by ci/check-docs. Commands
 inside sentences are not run: their options are those that the program, or the script of ci/, has."""
 
 import argparse
@@ -44,6 +45,10 @@ IN_SOAK = Listed(cannot="the soak runs it")
 PEERS = Listed(cannot="downloads torch and measures for minutes")
 MATRIX = Listed(cannot="downloads torch and builds for many minutes")
 EIGHT = Listed(slow=True)
+FORKED_RANKS = """#!/bin/sh
+[ $# = 3 ] && [ "$1" = --nproc-per-node ] || { echo "unknown here: torchrun $*" >&2; exit 64; }
+exec "%s" "%s/tests/forked_ranks.py" "$3" "$2"
+"""
 TORCHRUN = "torchrun --nproc-per-node 2 train.py"
 OUTSIDE = """rm -r scenarios build CMakeLists.txt && cmake --install "$LOCKSTEP_BUILD" --prefix PREFIX >/dev/null &&
 cp -r tests/package/scenarios outside/. . && cp outside/scenarios/CMakeLists.txt scenarios && export CMAKE_GENERATOR=Ninja"""
@@ -152,14 +157,19 @@ def load_check_docs():
 class Workplace:
     """Folders with all that commands name."""
 
-    def __init__(self, folder, program, python):
+    def __init__(self, folder, program, python, has_torchrun):
         self._build = program.parent.parent
         home = folder / "home"
         (home / ".cache/lockstep").mkdir(parents=True)
+        instead = folder / "instead"  # of programs on PATH
+        instead.mkdir()
+        if not has_torchrun:
+            (instead / "torchrun").write_text(FORKED_RANKS % (python, ROOT))
+            (instead / "torchrun").chmod(0o755)
         environment = dict(
             os.environ, NO_COLOR="1", COLUMNS="100", OMP_NUM_THREADS="1", HOME=str(home), LOCKSTEP_PYTHON=str(python),
             LOCKSTEP_BUILD=str(self._build), GIT_CONFIG_NOSYSTEM="1",
-            PATH="%s:%s:%s" % (program.parent, python.parent, os.environ["PATH"]))
+            PATH="%s:%s:%s:%s" % (instead, program.parent, python.parent, os.environ["PATH"]))
         for name in ("LOCKSTEP_CATALOGUE", "PYTHONPATH"):
             environment.pop(name, None)
         self.adopt(folder, environment)
@@ -309,7 +319,8 @@ def main():
     faults += faults_of_sentences(options.program, named)
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        workplace = Workplace(pathlib.Path(folder), options.program.absolute(), options.python.absolute())
+        workplace = Workplace(pathlib.Path(folder), options.program.absolute(), options.python.absolute(),
+                              has_torchrun=options.slow)
         print("%5.1f s  the runs that documents name" % (time.monotonic() - began))
         for number, block in enumerate(blocks.values()):
             for fault in check_block(workplace, number, block):

@@ -128,21 +128,33 @@ TEST_P(MismatchOverMpi, OfAnyTwoOperationsIsNamed) {
   expect_operations_named(run("operation", "--matrix"), 20);
 }
 
-INSTANTIATE_TEST_SUITE_P(Soak, MismatchOverMpi, testing::Values(kWays[2], kWays[3]),
-                         [](const auto& tested) { return tested.param.name; });
+void expect_each_named(const TestbedRun& run, const std::string& variant, int count) {
+  int named = 0;
+  for (const json& cell : run.record().at("cells")) {
+    if (!is_applicable(cell)) continue;
+    expect_named(cell, {variant});
+    ++named;
+  }
+  EXPECT_EQ(named, count) << variant;
+}
 
+/// Over MPI of one operation; in the soak of each.
 TEST_P(Mismatch, OfSizesAndDtypesIsNamed) {
+  const bool is_mpi = GetParam().is_mpi();
   for (const char* variant : {"size", "dtype"}) {
-    const TestbedRun matrix = run(variant, "--matrix");
-    int named = 0;
-    for (const json& cell : matrix.record().at("cells")) {
-      if (!is_applicable(cell)) continue;
-      expect_named(cell, {variant});
-      ++named;
-    }
-    EXPECT_EQ(named, 4) << variant;
+    expect_each_named(run(variant, is_mpi ? "--set first=all-reduce" : "--matrix"), variant,
+                      is_mpi ? 1 : 4);
   }
 }
+
+TEST_P(MismatchOverMpi, OfSizesAndDtypesOfEachOperationIsNamed) {
+  for (const char* variant : {"size", "dtype"}) {
+    expect_each_named(run(variant, "--matrix"), variant, 4);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Soak, MismatchOverMpi, testing::Values(kWays[2], kWays[3]),
+                         [](const auto& tested) { return tested.param.name; });
 
 TEST_P(Mismatch, OfReductionsIsNamed) {
   for (const char* operation : {"all-reduce", "reduce-scatter"}) {

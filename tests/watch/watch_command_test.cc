@@ -139,7 +139,7 @@ TEST_F(WatchCommand, DoesNotTakeDataWorkersForRanks) {
 
 TEST_F(WatchCommand, JudgesATrainingOfTwoRanks) {
   const Outcome healthy =
-      watch("--format json,markdown --expect agrees --min-steps 4", torchrun("one_training"));
+      watch("--format json,markdown --expect agrees --min-steps 4", two_ranks("one_training"));
   EXPECT_EQ(healthy.status, 0) << healthy.err;
   EXPECT_THAT(
       unwrapped(healthy.err),
