@@ -138,8 +138,8 @@ TEST_F(WatchCommand, DoesNotTakeDataWorkersForRanks) {
 }
 
 TEST_F(WatchCommand, JudgesATrainingOfTwoRanks) {
-  const Outcome healthy =
-      watch("--format json,markdown --expect agrees --min-steps 4", two_ranks("one_training"));
+  const std::string job = two_ranks("one_training");
+  const Outcome healthy = watch("--format json,markdown --expect agrees --min-steps 4", job);
   EXPECT_EQ(healthy.status, 0) << healthy.err;
   EXPECT_THAT(
       unwrapped(healthy.err),
@@ -149,7 +149,7 @@ TEST_F(WatchCommand, JudgesATrainingOfTwoRanks) {
   EXPECT_EQ(run_shell(kLockstep + " report " + out().string()).status, 0);
 
   fs::remove_all(out());
-  const Outcome faulty = watch("", "env FAULT=1 " + two_ranks("one_training"));
+  const Outcome faulty = watch("", "env FAULT=1 " + job);
   EXPECT_EQ(faulty.status, 1) << faulty.err;
   EXPECT_THAT(unwrapped(faulty.err), HasSubstr("FAILED: ranks differ from step 1 on: 0.weight"));
   EXPECT_EQ(run_shell(kLockstep + " report " + out().string()).status, 1);
