@@ -9,6 +9,8 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "harness/gpu/launch_plan.h"
 #include "tests/gpu/standin_driver.h"
@@ -98,6 +100,22 @@ TEST_F(MeasurerTest, MeasuresMoreTensorsThanALaunchHas) {
 }
 
 TEST_F(MeasurerTest, MeasuresNothing) { EXPECT_TRUE(measure({}).empty()); }
+
+/// Another stream does not wait for the work that the tensor comes from.
+TEST_F(MeasurerTest, MeasuresWhatTheJobsStreamHasWritten) {
+  int stream = 0;
+  const std::vector<float> written = std::exchange(values_, std::vector<float>(values_.size()));
+  give_to_stream(&stream, [&] { std::ranges::copy(written, values_.begin()); });
+  const std::vector<TensorTask> tasks{task(100000)};
+  EXPECT_EQ(measurer_->measure(tasks, &stream)[0].totals.floating.squares, sum_of_squares(100000));
+
+  std::vector<float> copied(written.size());
+  give_to_stream(&stream, [&] { values_[7] = -1; });
+  measurer_->copy(reinterpret_cast<std::uint64_t>(values_.data()),
+                  std::as_writable_bytes(std::span(copied)), &stream);
+  EXPECT_EQ(copied, values_);
+  EXPECT_EQ(copied[7], -1);
+}
 
 TEST_F(MeasurerTest, CopiesInParts) {
   std::vector<std::uint32_t> from((std::size_t{16} << 20) / 4 + 1000);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -24,7 +25,9 @@ StandinDriver& standin_driver() {
 namespace {
 
 constexpr int kFailure = 999;
-std::vector<std::function<void()>> given;  // to the stream, and not done
+using Works = std::vector<std::function<void()>>;
+std::map<void*, Works> given;              // to each stream, and not done
+std::map<void*, void*> streams_of_events;  // that they were recorded in
 
 /// Whether a call fails. Notes it.
 bool fails(const char* function) {
@@ -33,13 +36,20 @@ bool fails(const char* function) {
   return driver.failing == function;
 }
 
-void do_all() {
-  for (const auto& work : std::exchange(given, {})) work();
+void do_all_of(void* stream) {
+  for (const auto& work : std::exchange(given[stream], {})) work();
 }
 
-int given_to_stream(const char* function, std::function<void()> work) {
+/// As memory is freed.
+void do_all() {
+  for (const auto& [stream, works] : std::exchange(given, {})) {
+    for (const auto& work : works) work();
+  }
+}
+
+int given_to(void* stream, const char* function, std::function<void()> work) {
   if (fails(function)) return kFailure;
-  given.push_back(std::move(work));
+  give_to_stream(stream, std::move(work));
   return 0;
 }
 
@@ -65,6 +75,11 @@ void run_all(const Launch& launch, unsigned teams) {
 }
 
 }  // namespace
+
+void give_to_stream(void* stream, std::function<void()> work) {
+  given[stream].push_back(std::move(work));
+}
+
 }  // namespace lockstep::gpu
 
 using namespace lockstep::gpu;
@@ -134,23 +149,23 @@ int cuMemFreeHost(void* memory) {
   return freed(memory);
 }
 
-int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes, void*) {
-  return given_to_stream("cuMemcpyHtoDAsync",
-                         [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes, void* stream) {
+  return given_to(stream, "cuMemcpyHtoDAsync",
+                  [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
 }
 
-int cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes, void*) {
-  return given_to_stream("cuMemcpyDtoHAsync",
-                         [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
+int cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes, void* stream) {
+  return given_to(stream, "cuMemcpyDtoHAsync",
+                  [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
 }
 
 int cuLaunchKernel(void* function, unsigned grid_x, unsigned, unsigned, unsigned block_x, unsigned,
-                   unsigned, unsigned, void*, void** parameters, void**) {
+                   unsigned, unsigned, void* stream, void** parameters, void**) {
   if (!function || block_x != kThreads) return kFailure;
   Launch launch;
   std::memcpy(&launch, parameters[0], sizeof launch);
   ++standin_driver().launches;
-  return given_to_stream("cuLaunchKernel", [=] { run_all(launch, grid_x); });
+  return given_to(stream, "cuLaunchKernel", [=] { run_all(launch, grid_x); });
 }
 
 int cuEventCreate(void** event, unsigned) {
@@ -164,11 +179,15 @@ int cuEventDestroy_v2(void* event) {
   return freed(event);
 }
 
-int cuEventRecord(void*, void*) { return fails("cuEventRecord") ? kFailure : 0; }
+int cuEventRecord(void* event, void* stream) {
+  if (fails("cuEventRecord")) return kFailure;
+  streams_of_events[event] = stream;
+  return 0;
+}
 
-int cuEventSynchronize(void*) {
+int cuEventSynchronize(void* event) {
   if (fails("cuEventSynchronize")) return kFailure;
-  do_all();
+  do_all_of(streams_of_events[event]);
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -9,7 +10,8 @@ namespace lockstep::gpu {
 
 /// A stand-in for CUDA's driver, in a library of that name. It has the functions that Lockstep
 /// uses, its GPU is this process's memory, and its kernel the emulated one. As on a GPU, nothing
-/// that a stream was given is done before somebody waits for it.
+/// that a stream was given is done before somebody waits for it, and streams do not wait for each
+/// other.
 struct StandinDriver {
   std::vector<std::string> calls;
   std::string failing;              ///< the function that fails
@@ -22,5 +24,8 @@ struct StandinDriver {
 
 /// That of this process.
 StandinDriver& standin_driver();
+
+/// Work of the job, which is done before what the stream is given later.
+void give_to_stream(void* stream, std::function<void()> work);
 
 }  // namespace lockstep::gpu

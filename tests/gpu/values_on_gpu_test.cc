@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -49,6 +50,9 @@ std::vector<float> counted(std::size_t count) {
   return values;
 }
 
+constexpr std::size_t kSamples = 7;  // their places among the tensors
+constexpr std::size_t kLeftOut = 9;
+
 /// Of all kinds that are measured in another way. Their sums are exact, so no order of additions
 /// shows.
 std::vector<Tensor> tensors() {
@@ -69,6 +73,23 @@ std::vector<Tensor> tensors() {
   all.push_back({"gradient", "float32", {4}, {}, {}, "left out", {}, counted(4), {}});
   all.push_back({"gradient", "float32", {0}, {}, {}, "", {}, {}, {}});
   return all;
+}
+
+/// Where they lie.
+void write(const std::vector<Tensor>& values, std::vector<Tensor>& to) {
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    std::ranges::copy(values[i].doubles, to[i].doubles.begin());
+    std::ranges::copy(values[i].floats, to[i].floats.begin());
+    std::ranges::copy(values[i].wholes, to[i].wholes.begin());
+  }
+}
+
+void set_to_zero(std::vector<Tensor>& tensors) {
+  for (Tensor& tensor : tensors) {
+    std::ranges::fill(tensor.doubles, 0.0);
+    std::ranges::fill(tensor.floats, 0.0F);
+    std::ranges::fill(tensor.wholes, 0);
+  }
 }
 
 std::string text_of(const fs::path& path) {
@@ -142,24 +163,33 @@ class ValuesOnGpu : public testing::Test {
     return values;
   }
 
-  /// Two steps, of which the second is observed early.
+  /// Two steps, of which the second is observed early, and one of samples alone. On the GPU the
+  /// job's stream has yet to write the values.
   static void record(lockstep_watch* watch, bool is_on_gpu) {
-    const std::vector<Tensor> all = tensors();
-    const auto values = described(watch, all);
-    const auto count = static_cast<std::int64_t>(values.size());
-    ASSERT_EQ(lockstep_watch_begin_step(watch, 1), 0);
-    const auto observed = [&](bool is_next) {
-      if (is_on_gpu && is_next) {
-        return lockstep_watch_observe_next_on_gpu(watch, values.data(), count, nullptr);
+    std::vector<Tensor> all = tensors();
+    const std::vector<lockstep_watch_value> values = described(watch, all);
+    int stream = 0;
+    const auto observed = [&](std::span<const lockstep_watch_value> some, bool is_next) {
+      const auto count = static_cast<std::int64_t>(some.size());
+      if (is_on_gpu) {
+        set_to_zero(all);
+        gpu::give_to_stream(&stream, [&all] { write(tensors(), all); });
       }
-      if (is_on_gpu) return lockstep_watch_observe_on_gpu(watch, values.data(), count, nullptr);
-      return is_next ? lockstep_watch_observe_next(watch, values.data(), count)
-                     : lockstep_watch_observe(watch, values.data(), count);
+      if (is_on_gpu && is_next) {
+        return lockstep_watch_observe_next_on_gpu(watch, some.data(), count, &stream);
+      }
+      if (is_on_gpu) return lockstep_watch_observe_on_gpu(watch, some.data(), count, &stream);
+      return is_next ? lockstep_watch_observe_next(watch, some.data(), count)
+                     : lockstep_watch_observe(watch, some.data(), count);
     };
-    ASSERT_EQ(observed(false), 0) << lockstep_watch_error();
-    ASSERT_EQ(observed(true), 0) << lockstep_watch_error();
+    ASSERT_EQ(lockstep_watch_begin_step(watch, 1), 0);
+    ASSERT_EQ(observed(values, false), 0) << lockstep_watch_error();
+    ASSERT_EQ(observed(values, true), 0) << lockstep_watch_error();
     ASSERT_EQ(lockstep_watch_end_step(watch), 0);
     ASSERT_EQ(lockstep_watch_begin_step(watch, 2), 0);
+    ASSERT_EQ(lockstep_watch_end_step(watch), 0);
+    ASSERT_EQ(lockstep_watch_begin_step(watch, 3), 0);
+    ASSERT_EQ(observed(std::span(values).subspan(kSamples, 1), false), 0) << lockstep_watch_error();
     ASSERT_EQ(lockstep_watch_end(watch, nullptr), 0);
     ASSERT_EQ(lockstep_watch_close(watch), 0);
   }
@@ -210,6 +240,11 @@ TEST_F(ValuesOnGpu, HaveNoStridesAndAnAddress) {
   values[0].data = nullptr;
   EXPECT_EQ(lockstep_watch_observe_on_gpu(watch, values.data(), 1, nullptr), -1);
   EXPECT_EQ(gpu::standin_driver().launches, 0);
+  // Of a tensor that is left out no value is asked for.
+  lockstep_watch_value left_out = values[kLeftOut];
+  left_out.data = nullptr;
+  left_out.strides = strides;
+  EXPECT_EQ(lockstep_watch_observe_on_gpu(watch, &left_out, 1, nullptr), 0);
   lockstep_watch_close(watch);
 }
 
