@@ -42,9 +42,7 @@ void do_all_of(void* stream) {
 
 /// As memory is freed.
 void do_all() {
-  for (const auto& [stream, works] : std::exchange(given, {})) {
-    for (const auto& work : works) work();
-  }
+  for (const auto& [stream, works] : given) do_all_of(stream);
 }
 
 int given_to(void* stream, const char* function, std::function<void()> work) {
