@@ -37,7 +37,10 @@ Driver load() {
   find(library, "cuEventCreate", driver.cuEventCreate);
   find(library, "cuEventDestroy_v2", driver.cuEventDestroy);
   find(library, "cuEventRecord", driver.cuEventRecord);
+  find(library, "cuEventQuery", driver.cuEventQuery);
   find(library, "cuEventSynchronize", driver.cuEventSynchronize);
+  find(library, "cuStreamIsCapturing", driver.cuStreamIsCapturing);
+  find(library, "cuThreadExchangeStreamCaptureMode", driver.cuThreadExchangeStreamCaptureMode);
   find(library, "cuGetErrorName", driver.cuGetErrorName);
   return driver;
 }

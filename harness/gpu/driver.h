@@ -40,7 +40,10 @@ struct Driver {
   Result (*cuEventCreate)(void** event, unsigned flags);
   Result (*cuEventDestroy)(void* event);
   Result (*cuEventRecord)(void* event, void* stream);
+  Result (*cuEventQuery)(void* event);
   Result (*cuEventSynchronize)(void* event);
+  Result (*cuStreamIsCapturing)(void* stream, int* status);
+  Result (*cuThreadExchangeStreamCaptureMode)(int* mode);
   Result (*cuGetErrorName)(Result result, const char** name);
 };
 

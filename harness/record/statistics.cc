@@ -69,6 +69,11 @@ bool needs_bytes(DType dtype, const ComponentSums& sums) {
   return sums.least <= sums.most && !has_plain_squares(largest_of(sums));
 }
 
+bool may_need_bytes(DType dtype) {
+  const DType component = component_type(dtype);
+  return unit_roundoff(component) == 0 || component == DType::float64;
+}
+
 Statistics statistics(DType dtype, const TensorBytes& bytes, const ComponentSums& sums) {
   const DType component = component_type(dtype);
   if (unit_roundoff(component) == 0) return statistics_of_whole_numbers(component, bytes, sums);

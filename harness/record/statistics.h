@@ -36,6 +36,9 @@ Statistics statistics(DType dtype, std::span<const std::byte> bytes);
 /// 2^53 or more, or those of other numbers would overflow or underflow.
 bool needs_bytes(DType dtype, const ComponentSums& sums);
 
+/// Whether there are sums of this type for which `needs_bytes`.
+bool may_need_bytes(DType dtype);
+
 /// The same, if a pass has added up the components. Reads the bytes again if it `needs_bytes`.
 Statistics statistics(DType dtype, const TensorBytes& bytes, const ComponentSums& sums);
 

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <atomic>
 #include <cstddef>
 #include <exception>
@@ -11,24 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include "harness/watch/blocked_signals.h"
+
 namespace lockstep {
-
-/// Blocks all signals of this thread, and with them those of threads that it starts: the job's
-/// handlers run on the job's threads.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 /// Calls `work` once with each of `numbers`, on up to `threads` threads including this one, and
 /// waits for all. Of the calls that throw, the exception of the lowest number is thrown again. With

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -87,17 +88,38 @@ void RankWatch::write_facts() const {
 }
 
 void RankWatch::close() {
+  finish_work(true);
   writer_.finish();
   if (is_created_) seal_if_all_ended(folder_, world_size_);
 }
 
 void RankWatch::end(const char* error) {
-  keep_copies();
-  writer_.finish();
-  write_status({.ended = true,
-                .raised = error != nullptr,
-                .error = std::string(text(error)),
-                .rows = writer_.rows()});
+  const auto status = [&] {
+    return RankStatus{.ended = true,
+                      .raised = error != nullptr,
+                      .error = std::string(text(error)),
+                      .rows = writer_.rows()};
+  };
+  try {
+    finish_work(true);
+    keep_copies();
+    writer_.finish();
+  } catch (...) {
+    if (error) write_status(status());  // why rows are missing
+    throw;
+  }
+  write_status(status());
+}
+
+void RankWatch::finish_work(bool is_end) {
+  constexpr std::chrono::minutes kMost(2);
+  if (!is_end) {
+    work_.finish();
+  } else if (!work_.finish(kMost)) {
+    throw machine_fault(
+        fmt::format("a GPU did not do its work within {} minutes after the end", kMost.count()),
+        "Values that it had yet to measure are missing in the journal.");
+  }
 }
 
 std::int64_t RankWatch::describe(const lockstep_watch_tensor& described) {
@@ -126,10 +148,16 @@ std::int64_t RankWatch::describe(const lockstep_watch_tensor& described) {
 }
 
 void RankWatch::begin_step(std::int64_t step) {
-  keep_copies();
-  copies_.clear();
-  writer_.begin_step(step);
-  append(std::exchange(next_, {}));
+  work_.add([this, step] {
+    keep_copies();
+    copies_.clear();
+    writer_.begin_step(step);
+    append(std::exchange(next_, {}));
+  });
+}
+
+void RankWatch::end_step() {
+  work_.add([this] { writer_.finish(); });
 }
 
 TensorBytes RankWatch::bytes_of(const lockstep_watch_value& value, const Observation& row) {
@@ -231,7 +259,7 @@ void RankWatch::append(std::vector<Measured> rows) {
 }
 
 void RankWatch::keep_copies() {
-  if (!control_.keeps()) return;
+  if (copies_.empty() || !control_.keeps()) return;
   for (Measured& copy : std::exchange(copies_, {})) {
     if (writer_.wants(copy.bytes->size())) writer_.keep(copy.row, std::move(*copy.bytes));
   }
@@ -243,22 +271,27 @@ void RankWatch::use_threads(std::int32_t threads) {
 }
 
 void RankWatch::observe(std::span<const lockstep_watch_value> values) {
-  keep_copies();
-  append(measured(values));
+  write(values, &RankWatch::append);
 }
 
 void RankWatch::observe_next(std::span<const lockstep_watch_value> values) {
-  append_next(measured(values));
+  write(values, &RankWatch::append_next);
 }
 
 void RankWatch::observe_on_gpu(std::span<const lockstep_watch_value> values, void* stream) {
-  std::vector<Measured> rows = measured_on_gpu(values, stream);
-  keep_copies();
-  append(std::move(rows));
+  write_on_gpu(values, stream, &RankWatch::append);
 }
 
 void RankWatch::observe_next_on_gpu(std::span<const lockstep_watch_value> values, void* stream) {
-  append_next(measured_on_gpu(values, stream));
+  write_on_gpu(values, stream, &RankWatch::append_next);
+}
+
+void RankWatch::write(std::span<const lockstep_watch_value> values, Write write) {
+  if (stores()) {
+    finish_work(false);
+    keep_copies();
+  }
+  work_.add([this, write, rows = measured(values)]() mutable { (this->*write)(std::move(rows)); });
 }
 
 void RankWatch::append_next(std::vector<Measured> rows) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@
 #include "harness/record/tensor_bytes.h"
 #include "harness/record/watch_control.h"
 #include "harness/watch/lockstep_watch.h"
+#include "harness/watch/work_in_order.h"
 
 namespace lockstep {
 
@@ -37,11 +39,12 @@ class RankWatch {
   void observe(std::span<const lockstep_watch_value> values);
   void observe_next(std::span<const lockstep_watch_value> values);
 
-  /// Values in the memory of a GPU. Throws gpu::Unavailable, and has recorded nothing, if they must
-  /// be copied first.
+  /// Values in the memory of a GPU, which is not waited for: their rows are written, and so is all
+  /// that is given after them, once it has measured them. Throws gpu::Unavailable, and has recorded
+  /// nothing, if they must be copied first.
   void observe_on_gpu(std::span<const lockstep_watch_value> values, void* stream);
   void observe_next_on_gpu(std::span<const lockstep_watch_value> values, void* stream);
-  void end_step() { writer_.finish(); }
+  void end_step();
   void end(const char* error);
 
   /// Writes everything that is pending. The watch is not used any more.
@@ -59,11 +62,39 @@ class RankWatch {
   std::vector<Measured> measured(std::span<const lockstep_watch_value> values);
   const Observation& tensor_of(const lockstep_watch_value& value) const;
 
-  std::vector<Measured> measured_on_gpu(std::span<const lockstep_watch_value> values, void* stream);
+  /// Rows of values on a GPU, which measures some and copies the others.
+  struct OnGpu {
+    std::vector<Measured> rows = {};
+    std::vector<gpu::TensorTask> tasks = {};
+    std::vector<std::size_t> measured = {};  ///< the rows of the tasks
+    std::vector<gpu::DeviceBytes> bytes = {};
+    std::vector<std::size_t> copied = {};  ///< their rows
+  };
 
-  /// Returns which of the rows it has filled; the others need the bytes of their values.
-  std::vector<bool> measure_by_kernel(std::span<const lockstep_watch_value> values, void* stream,
-                                      std::vector<Measured>& rows);
+  OnGpu on_gpu(std::span<const lockstep_watch_value> values) const;
+
+  /// Fills a row by the sums of its value. False, and nothing done, if that takes its bytes.
+  static bool fill_by_sums(Measured& measured, const gpu::TensorSums& found);
+
+  /// Fills what it can. Returns which rows are filled.
+  static std::vector<bool> fill_by_kernel(OnGpu& values, const gpu::Batch& batch);
+
+  /// Fills all rows.
+  static void fill(OnGpu& values, const gpu::Batch& batch);
+
+  std::vector<std::byte> copy_of(gpu::DeviceBytes from, void* stream);
+
+  /// The rows of values that are too large to be copied in one go, or are stored.
+  std::vector<Measured> waited_for(std::span<const lockstep_watch_value> values, OnGpu on_gpu,
+                                   void* stream);
+
+  using Write = void (RankWatch::*)(std::vector<Measured> rows);  ///< `append` or `append_next`
+  void write(std::span<const lockstep_watch_value> values, Write write);
+  void write_on_gpu(std::span<const lockstep_watch_value> values, void* stream, Write write);
+  void append_next(std::vector<Measured> rows);
+
+  /// Waits until all rows are written. `is_end`: not forever.
+  void finish_work(bool is_end);
 
   /// The row of a value that has not been measured.
   Measured unmeasured(const lockstep_watch_value& value) const;
@@ -71,11 +102,12 @@ class RankWatch {
   /// Called by several threads.
   static void measure(const TensorBytes& bytes, Measured& measured);
 
+  /// Whether values may be stored.
+  bool stores() const { return keeps_before_ || control_.keeps(); }
+
   /// Whether a value of `bytes` is stored, or copied because it may be. Notes which.
   bool is_copied(Measured& measured, std::uint64_t bytes);
   void copy_if_wanted(const lockstep_watch_value& value, Measured& measured);
-
-  void append_next(std::vector<Measured> rows);
 
   /// Writes rows of this step. If the step has one of them already, none is written.
   void append(std::vector<Measured> rows);
@@ -100,6 +132,9 @@ class RankWatch {
   std::vector<Measured> next_;  ///< of the step that begins next
   bool keeps_before_;
   std::vector<Measured> copies_;  ///< of this step, with their bytes, if `keeps_before_`
+  /// What changes the members above after a call has returned; none of them is used before it is
+  /// done, apart from `control_`, `tensors_`, `threads_` and `gpu_`, which it does not touch.
+  WorkInOrder work_;
 };
 
 }  // namespace lockstep

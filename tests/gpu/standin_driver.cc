@@ -2,9 +2,12 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include "harness/gpu/team.h"
@@ -12,37 +15,73 @@
 
 namespace lockstep::gpu {
 
-StandinDriver& standin_driver() {
-  static StandinDriver driver = [] {
-    StandinDriver made;
-    const char* const failing = std::getenv("STANDIN_FAILS");
-    made.failing = failing ? failing : "";
-    return made;
-  }();
-  return driver;
-}
-
 namespace {
 
 constexpr int kFailure = 999;
-using Works = std::vector<std::function<void()>>;
-std::map<void*, Works> given;              // to each stream, and not done
-std::map<void*, void*> streams_of_events;  // that they were recorded in
+constexpr int kIsNotReady = 600;
+constexpr int kImplicitCapture = 906;
+constexpr int kRelaxed = 2;
+
+/// What a stream was given.
+struct Stream {
+  std::deque<std::function<void()>> left;
+  std::size_t done = 0;
+
+  std::size_t given() const { return done + left.size(); }
+};
+
+/// A place in a stream.
+struct Event {
+  void* stream = nullptr;
+  std::size_t place = 0;
+};
+
+std::recursive_mutex mutex;
+std::map<void*, Stream> streams;
+std::map<void*, Event> events;
+thread_local int capture_mode = 0;
+
+/// Whether a call fails that is not noted.
+bool fails_silently(const char* function) {
+  const std::scoped_lock lock(mutex);
+  return standin_driver().failing == function;
+}
 
 /// Whether a call fails. Notes it.
 bool fails(const char* function) {
+  const std::scoped_lock lock(mutex);
   StandinDriver& driver = standin_driver();
   driver.calls.emplace_back(function);
   return driver.failing == function;
 }
 
-void do_all_of(void* stream) {
-  for (const auto& work : std::exchange(given[stream], {})) work();
+/// The same for a call that ends a capture, unless its thread says that it is beside it.
+bool fails_in_capture(const char* function) {
+  StandinDriver& driver = standin_driver();
+  if (driver.capturing && capture_mode != kRelaxed) ++driver.captures_ended;
+  return fails(function);
+}
+
+void do_until(Stream& stream, std::size_t place) {
+  while (stream.done < place) {
+    const auto work = std::move(stream.left.front());
+    stream.left.pop_front();
+    ++stream.done;
+    work();
+  }
 }
 
 /// As memory is freed.
 void do_all() {
-  for (const auto& [stream, works] : given) do_all_of(stream);
+  const std::scoped_lock lock(mutex);
+  for (auto& [name, stream] : streams) do_until(stream, stream.given());
+}
+
+bool has_done(void* event) {
+  const std::scoped_lock lock(mutex);
+  if (standin_driver().hangs) return false;
+  do_until(streams[events[event].stream], events[event].place);
+  return true;
 }
 
 int given_to(void* stream, const char* function, std::function<void()> work) {
@@ -61,6 +100,7 @@ void* allocated(std::size_t bytes) {
 }
 
 int freed(void* memory) {
+  const std::scoped_lock lock(mutex);
   --standin_driver().allocated;
   std::free(memory);
   return 0;
@@ -74,8 +114,30 @@ void run_all(const Launch& launch, unsigned teams) {
 
 }  // namespace
 
+StandinDriver& standin_driver() {
+  const char* const failing = std::getenv("STANDIN_FAILS");
+  static StandinDriver driver{.calls = {}, .failing = failing ? failing : ""};
+  return driver;
+}
+
+void reset_standin_driver() {
+  const std::scoped_lock lock(mutex);
+  StandinDriver& driver = standin_driver();
+  driver.calls.clear();
+  driver.failing.clear();
+  driver.context = 1;
+  driver.on.clear();
+  driver.tensors_on = driver.allocated = driver.launches = 0;
+  driver.capturing = nullptr;
+  driver.hangs = false;
+  driver.captures_ended = 0;
+  streams.clear();
+  events.clear();
+}
+
 void give_to_stream(void* stream, std::function<void()> work) {
-  given[stream].push_back(std::move(work));
+  const std::scoped_lock lock(mutex);
+  streams[stream].left.push_back(std::move(work));
 }
 
 }  // namespace lockstep::gpu
@@ -94,9 +156,9 @@ int cuCtxGetDevice(int* device) {
   return fails("cuCtxGetDevice") ? kFailure : 0;
 }
 
-int cuCtxPushCurrent_v2(void*) { return fails("cuCtxPushCurrent") ? kFailure : 0; }
+int cuCtxPushCurrent_v2(void*) { return fails_silently("cuCtxPushCurrent") ? kFailure : 0; }
 
-int cuCtxPopCurrent_v2(void**) { return fails("cuCtxPopCurrent") ? kFailure : 0; }
+int cuCtxPopCurrent_v2(void**) { return fails_silently("cuCtxPopCurrent") ? kFailure : 0; }
 
 int cuPointerGetAttribute(void* value, int attribute, std::uint64_t) {
   constexpr int kDeviceOrdinal = 9;
@@ -124,25 +186,25 @@ int cuModuleGetFunction(void** function, void*, const char* name) {
 }
 
 int cuMemAlloc_v2(std::uint64_t* address, std::size_t bytes) {
-  if (fails("cuMemAlloc")) return kFailure;
+  if (fails_in_capture("cuMemAlloc")) return kFailure;
   *address = reinterpret_cast<std::uint64_t>(allocated(bytes));
   return 0;
 }
 
 int cuMemFree_v2(std::uint64_t address) {
-  fails("cuMemFree");
+  fails_in_capture("cuMemFree");
   do_all();
   return freed(reinterpret_cast<void*>(address));
 }
 
 int cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
-  if (fails("cuMemHostAlloc")) return kFailure;
+  if (fails_in_capture("cuMemHostAlloc")) return kFailure;
   *memory = allocated(bytes);
   return 0;
 }
 
 int cuMemFreeHost(void* memory) {
-  fails("cuMemFreeHost");
+  fails_in_capture("cuMemFreeHost");
   do_all();
   return freed(memory);
 }
@@ -167,25 +229,47 @@ int cuLaunchKernel(void* function, unsigned grid_x, unsigned, unsigned, unsigned
 }
 
 int cuEventCreate(void** event, unsigned) {
-  if (fails("cuEventCreate")) return kFailure;
+  if (fails_in_capture("cuEventCreate")) return kFailure;
   *event = allocated(1);
   return 0;
 }
 
 int cuEventDestroy_v2(void* event) {
   fails("cuEventDestroy");
+  const std::scoped_lock lock(mutex);
+  events.erase(event);
   return freed(event);
 }
 
 int cuEventRecord(void* event, void* stream) {
   if (fails("cuEventRecord")) return kFailure;
-  streams_of_events[event] = stream;
+  const std::scoped_lock lock(mutex);
+  events[event] = {stream, streams[stream].given()};
   return 0;
 }
 
+int cuEventQuery(void* event) {
+  if (fails_in_capture("cuEventQuery")) return kFailure;
+  return has_done(event) ? 0 : kIsNotReady;
+}
+
 int cuEventSynchronize(void* event) {
-  if (fails("cuEventSynchronize")) return kFailure;
-  do_all_of(streams_of_events[event]);
+  if (fails_in_capture("cuEventSynchronize")) return kFailure;
+  while (!has_done(event)) std::this_thread::yield();
+  return 0;
+}
+
+int cuStreamIsCapturing(void* stream, int* status) {
+  if (fails("cuStreamIsCapturing")) return kFailure;
+  void* const capturing = standin_driver().capturing;
+  if (capturing && !stream) return kImplicitCapture;
+  *status = capturing == stream && capturing ? 1 : 0;
+  return 0;
+}
+
+int cuThreadExchangeStreamCaptureMode(int* mode) {
+  if (fails_silently("cuThreadExchangeStreamCaptureMode")) return kFailure;
+  std::swap(*mode, capture_mode);
   return 0;
 }
 

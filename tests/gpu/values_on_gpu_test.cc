@@ -9,11 +9,14 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "harness/record/rank_status.h"
 #include "harness/record/watch_control.h"
 #include "harness/watch/lockstep_watch.h"
 #include "tests/gpu/standin_driver.h"
@@ -23,6 +26,8 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
+
+using testing::HasSubstr;
 
 using Sizes = std::vector<std::int64_t>;
 
@@ -101,7 +106,8 @@ std::string text_of(const fs::path& path) {
 /// The contents of the files of a rank that hold values.
 std::string values_in(const fs::path& folder) {
   std::string all;
-  for (const char* const file : {"rank-0.csv", "rank-0.tensors.csv", "rank-0.sketches"}) {
+  for (const char* const file :
+       {"rank-0.csv", "rank-0.index", "rank-0.tensors.csv", "rank-0.sketches"}) {
     all += text_of(folder / file);
   }
   std::vector<fs::path> snapshots;
@@ -116,10 +122,10 @@ std::string values_in(const fs::path& folder) {
 
 class ValuesOnGpu : public testing::Test {
  protected:
-  ValuesOnGpu() { gpu::standin_driver() = {}; }
+  ValuesOnGpu() { gpu::reset_standin_driver(); }
   ~ValuesOnGpu() override {
     EXPECT_EQ(gpu::standin_driver().allocated, 0);
-    gpu::standin_driver() = {};
+    gpu::reset_standin_driver();
   }
 
   fs::path new_folder(const char* name, bool keeps) const {
@@ -140,10 +146,11 @@ class ValuesOnGpu : public testing::Test {
   }
 
   static std::vector<lockstep_watch_value> described(lockstep_watch* watch,
-                                                     const std::vector<Tensor>& tensors) {
+                                                     const std::vector<Tensor>& tensors,
+                                                     const std::string& prefix = "t") {
     std::vector<lockstep_watch_value> values;
     for (const Tensor& tensor : tensors) {
-      const std::string name = "t" + std::to_string(values.size());
+      const std::string name = prefix + std::to_string(values.size());
       const bool is_part = !tensor.global.empty();
       const lockstep_watch_tensor words{"pre_step",
                                         tensor.kind,
@@ -164,21 +171,24 @@ class ValuesOnGpu : public testing::Test {
   }
 
   /// Two steps, of which the second is observed early, and one of samples alone. On the GPU the
-  /// job's stream has yet to write the values.
+  /// job's stream has yet to write the values, and then overwrites them.
   static void record(lockstep_watch* watch, bool is_on_gpu) {
     std::vector<Tensor> all = tensors();
     const std::vector<lockstep_watch_value> values = described(watch, all);
     int stream = 0;
+    if (is_on_gpu) set_to_zero(all);
     const auto observed = [&](std::span<const lockstep_watch_value> some, bool is_next) {
       const auto count = static_cast<std::int64_t>(some.size());
       if (is_on_gpu) {
-        set_to_zero(all);
         gpu::give_to_stream(&stream, [&all] { write(tensors(), all); });
       }
-      if (is_on_gpu && is_next) {
-        return lockstep_watch_observe_next_on_gpu(watch, some.data(), count, &stream);
+      if (is_on_gpu) {
+        const int result =
+            is_next ? lockstep_watch_observe_next_on_gpu(watch, some.data(), count, &stream)
+                    : lockstep_watch_observe_on_gpu(watch, some.data(), count, &stream);
+        gpu::give_to_stream(&stream, [&all] { set_to_zero(all); });
+        return result;
       }
-      if (is_on_gpu) return lockstep_watch_observe_on_gpu(watch, some.data(), count, &stream);
       return is_next ? lockstep_watch_observe_next(watch, some.data(), count)
                      : lockstep_watch_observe(watch, some.data(), count);
     };
@@ -210,6 +220,131 @@ TEST_F(ValuesOnGpu, AreRecordedAsOnTheCpu) {
     EXPECT_EQ(expected.find("safetensors") != std::string::npos, keeps);
     EXPECT_EQ(values_in(gpu), expected);
   }
+}
+
+/// The job goes on while the GPU works, and what comes later is recorded later.
+TEST_F(ValuesOnGpu, AreNotWaitedFor) {
+  const std::vector<Tensor> on_cpu = tensors();
+  const auto record_both = [&](const fs::path& folder, bool is_on_gpu) {
+    std::vector<Tensor> on_gpu = tensors();
+    lockstep_watch* const watch = open(folder);
+    const auto cpu = described(watch, on_cpu, "cpu ");
+    const auto gpu = described(watch, on_gpu, "gpu ");
+    const auto count = static_cast<std::int64_t>(cpu.size());
+    lockstep_watch_value next = cpu[kSamples];
+    next.micro_batch = 1;
+    int stream = 0;
+    gpu::standin_driver().hangs = is_on_gpu;
+    for (std::int64_t step = 1; step <= 2; ++step) {
+      EXPECT_EQ(lockstep_watch_begin_step(watch, step), 0);
+      EXPECT_EQ(is_on_gpu ? lockstep_watch_observe_on_gpu(watch, gpu.data(), count, &stream)
+                          : lockstep_watch_observe(watch, gpu.data(), count),
+                0)
+          << lockstep_watch_error();
+      EXPECT_EQ(lockstep_watch_observe(watch, cpu.data(), count), 0) << lockstep_watch_error();
+      EXPECT_EQ(lockstep_watch_observe_next(watch, &next, 1), 0);
+      EXPECT_EQ(lockstep_watch_end_step(watch), 0);
+    }
+    if (is_on_gpu) {
+      gpu::give_to_stream(&stream, [&] { set_to_zero(on_gpu); });
+      EXPECT_EQ(text_of(folder / "rank-0.csv").find("pre_step"), std::string::npos);
+      EXPECT_EQ(std::ranges::count(gpu::standin_driver().calls, "cuEventSynchronize"), 0);
+      gpu::standin_driver().hangs = false;
+    }
+    EXPECT_EQ(lockstep_watch_end(watch, nullptr), 0) << lockstep_watch_error();
+    EXPECT_EQ(lockstep_watch_close(watch), 0);
+  };
+  const fs::path cpu = new_folder("cpu", false);
+  const fs::path gpu = new_folder("gpu", false);
+  record_both(cpu, false);
+  record_both(gpu, true);
+  EXPECT_EQ(values_in(gpu), values_in(cpu));
+}
+
+/// A rank that hangs or is killed makes no further call.
+TEST_F(ValuesOnGpu, AreWrittenOnceTheGpuHasMeasuredThem) {
+  const fs::path folder = new_folder("gpu", false);
+  lockstep_watch* const watch = open(folder);
+  const std::vector<Tensor> all = tensors();
+  const auto values = described(watch, all);
+  gpu::standin_driver().hangs = true;
+  EXPECT_EQ(lockstep_watch_begin_step(watch, 1), 0);
+  EXPECT_EQ(lockstep_watch_observe_on_gpu(watch, values.data(), 3, nullptr), 0);
+  EXPECT_EQ(lockstep_watch_end_step(watch), 0);
+  const auto written = fs::file_size(folder / "rank-0.index");
+  gpu::standin_driver().hangs = false;
+  while (fs::file_size(folder / "rank-0.index") == written) std::this_thread::yield();
+  lockstep_watch_close(watch);
+}
+
+/// It is too late to copy them.
+TEST_F(ValuesOnGpu, ThatAreLostAreAFailure) {
+  const fs::path folder = new_folder("gpu", false);
+  lockstep_watch* const watch = open(folder);
+  const std::vector<Tensor> all = tensors();
+  const auto values = described(watch, all);
+  EXPECT_EQ(lockstep_watch_begin_step(watch, 1), 0);
+  gpu::standin_driver().failing = "cuEventQuery";
+  EXPECT_EQ(lockstep_watch_observe_on_gpu(watch, values.data(), 3, nullptr), 0);
+  EXPECT_EQ(lockstep_watch_end(watch, "ValueError: no"), -1);
+  EXPECT_THAT(lockstep_watch_error(),
+              HasSubstr("a GPU did not measure the values that it was given: cuEventQuery"));
+  EXPECT_THAT(text_of(rank_status_file(folder, 0)), HasSubstr("ValueError: no"));
+  EXPECT_EQ(lockstep_watch_observe_on_gpu(watch, values.data(), 3, nullptr), -1);
+  EXPECT_EQ(lockstep_watch_observe(watch, values.data(), 3), -1);
+  EXPECT_EQ(lockstep_watch_close(watch), -1);
+  EXPECT_EQ(text_of(folder / "rank-0.csv").find("pre_step"), std::string::npos);
+}
+
+TEST_F(ValuesOnGpu, ThatAreRefusedAreToldByALaterCall) {
+  lockstep_watch* const watch = open(new_folder("gpu", false));
+  const std::vector<Tensor> all = tensors();
+  const auto values = described(watch, all);
+  EXPECT_EQ(lockstep_watch_begin_step(watch, 1), 0);
+  EXPECT_EQ(lockstep_watch_observe_on_gpu(watch, values.data(), 1, nullptr), 0);
+  EXPECT_EQ(lockstep_watch_observe_on_gpu(watch, values.data(), 1, nullptr), 0);
+  EXPECT_EQ(lockstep_watch_end(watch, nullptr), -1);
+  EXPECT_THAT(lockstep_watch_error(), HasSubstr("observed twice in step 1"));
+  lockstep_watch_close(watch);
+}
+
+/// A part at a time, and waited for.
+TEST_F(ValuesOnGpu, AreCopiedHoweverLargeTheyAre) {
+  constexpr std::int64_t kCount = (std::int64_t{5} << 20) + 3;  // 40 MiB
+  std::vector<double> doubles(kCount);
+  std::iota(doubles.begin(), doubles.end(), 0x1p600);
+  std::ranges::for_each(doubles, [i = 1](double& value) mutable { value *= i++ % 5; });
+  std::vector<Tensor> large;
+  large.push_back({"gradient", "float64", {kCount}, {}, {}, "", doubles, {}, {}});
+  large.push_back({"data", "float64", {3, kCount / 3}, {}, {}, "", doubles, {}, {}});
+  for (const bool is_on_gpu : {false, true}) {
+    lockstep_watch* const watch = open(new_folder(is_on_gpu ? "gpu" : "cpu", false));
+    const auto values = described(watch, large);
+    EXPECT_EQ(lockstep_watch_begin_step(watch, 1), 0);
+    EXPECT_EQ(is_on_gpu ? lockstep_watch_observe_on_gpu(watch, values.data(), 2, nullptr)
+                        : lockstep_watch_observe(watch, values.data(), 2),
+              0)
+        << lockstep_watch_error();
+    EXPECT_EQ(lockstep_watch_end(watch, nullptr), 0);
+    EXPECT_EQ(lockstep_watch_close(watch), 0);
+  }
+  EXPECT_EQ(std::ranges::count(gpu::standin_driver().calls, "cuMemcpyDtoHAsync"), 1 + 3 + 3);
+  EXPECT_EQ(values_in(folder_.path() / "gpu"), values_in(folder_.path() / "cpu"));
+}
+
+TEST_F(ValuesOnGpu, AreNotReadWhileTheirStreamCapturesAGraph) {
+  int stream = 0;
+  lockstep_watch* const watch = open(new_folder("gpu", false));
+  const std::vector<Tensor> all = tensors();
+  const auto values = described(watch, all);
+  EXPECT_EQ(lockstep_watch_begin_step(watch, 1), 0);
+  gpu::standin_driver().capturing = &stream;
+  EXPECT_EQ(lockstep_watch_observe_on_gpu(watch, values.data(), 1, &stream), -1);
+  EXPECT_THAT(lockstep_watch_error(), HasSubstr("captures a CUDA graph"));
+  EXPECT_EQ(gpu::standin_driver().captures_ended, 0);
+  gpu::standin_driver().capturing = nullptr;
+  EXPECT_EQ(lockstep_watch_observe_on_gpu(watch, values.data(), 1, &stream), 0);
+  EXPECT_EQ(lockstep_watch_close(watch), 0);
 }
 
 TEST_F(ValuesOnGpu, AreNotRecordedIfTheGpuCannotMeasure) {
