@@ -244,8 +244,9 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   job.traffic = traffic_in(facts);
   job.configuration = configuration_in(facts);
   job.groups = groups_in(facts);
-  job.thinned_after = 0;
+  job.thinned_after = job.captured_updates = 0;
   for (const auto& [rank, one] : facts) {
+    job.captured_updates = std::max(job.captured_updates, one.captured_updates);
     const bool is_earlier = job.thinned_after == 0 || one.thinned_after < job.thinned_after;
     if (one.thinned_after > 0 && is_earlier) job.thinned_after = one.thinned_after;
   }

@@ -98,6 +98,7 @@ void add_machine(const fs::path& folder, const JobRecord& other, JobRecord& job)
   add_facts(other.configuration, job.configuration);
   job.skipped_steps = steps_of_both(job.skipped_steps, other.skipped_steps);
   job.thinned_after = earlier(job.thinned_after, other.thinned_after);
+  job.captured_updates = std::max(job.captured_updates, other.captured_updates);
   if (job.unsealed.empty() && !other.unsealed.empty()) {
     job.unsealed = folder.string() + ": " + other.unsealed;
   }

@@ -42,6 +42,7 @@ RankFacts facts_in(const nlohmann::json& json) {
           .failure = json.value("failure", ""),
           .skipped_steps = json.value("skipped_steps", std::vector<std::int64_t>()),
           .thinned_after = number_in<std::int64_t>(json, "thinned_after"),
+          .captured_updates = number_in<std::int64_t>(json, "captured_updates"),
           .has_copies = json.value("has_copies", false),
           .has_only_copies = json.value("has_only_copies", false),
           .calls = calls_in(json.value("collectives", nlohmann::json::array())),

@@ -184,6 +184,13 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
     lines.push_back(fmt::format(
         "after step {} one of 100 steps was observed: --history was used up", job.thinned_after));
   }
+  if (job.captured_updates > 0) {
+    lines.push_back(
+        fmt::format("{} captured in a CUDA graph: what replays of it changed was not observed",
+                    job.captured_updates == 1
+                        ? "one step of an optimizer was"
+                        : fmt::format("{} steps of optimizers were", job.captured_updates)));
+  }
   if (!job.skipped_steps.empty()) {
     lines.push_back(fmt::format("a gradient scaler skipped {}: {}",
                                 job.skipped_steps.size() == 1

@@ -355,6 +355,7 @@ struct Fields<JobRecord> {
                  field("skipped_steps", &JobRecord::skipped_steps, kSince2),
                  field("agree_every", &JobRecord::agree_every, kSince2),
                  field("thinned_after", &JobRecord::thinned_after, kSince2),
+                 field("captured_updates", &JobRecord::captured_updates, kSince2),
                  field("traffic", &JobRecord::traffic, kSince2),
                  field("configuration", &JobRecord::configuration, kSince2),
                  field("groups", &JobRecord::groups, kSince2),

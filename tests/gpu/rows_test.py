@@ -32,6 +32,7 @@ torch = types.SimpleNamespace(
         current_stream=lambda: types.SimpleNamespace(cuda_stream=0)))
 
 
+alive = []  # tensors: a GPU reads them later, and torch gives their memory to later work of their stream
 NOTHING = array.array("f", [0] * 3)
 
 
@@ -39,12 +40,14 @@ class Tensor:
     """float32 in one dimension."""
 
     dtype, layout = "torch.float32", "torch.strided"
+    gpu_is_full = False
     is_meta = is_quantized = False
 
     def __init__(self, values, device, is_dense=True):
         self._values, self.device, self._is_dense = array.array("f", values), device, is_dense
         self.shape = (len(values),)
         self.is_cpu, self.is_cuda = device == "cpu", device != "cpu"
+        alive.append(self)
 
     def numel(self):
         return len(self._values)
@@ -81,6 +84,11 @@ class Tensor:
 
     def cpu(self):
         return Tensor(self._values, "cpu")
+
+    def contiguous(self):
+        if self.gpu_is_full:
+            raise RuntimeError("CUDA out of memory")
+        return Tensor(self._values, self.device)
 
 
 def record(folder, devices, dense=True, later=None):
@@ -147,41 +155,53 @@ class RowsOnGpus(unittest.TestCase):
             self.assertEqual(found, expected)
             self.assertEqual(entered, ["cuda:0"] * 2 + ["cuda:1"] * 2 * (later[0] != "cpu"))
 
-    def test_with_gaps_are_copied(self):
+    def test_with_gaps_are_copied_on_the_gpu(self):
         _, _, expected = self.recorded("cpu", ["cpu"] * 3)
         said, _, found = self.recorded("gpu", ["cuda:0"] * 3, dense=False)
         self.assertEqual((said, found), ("", expected))
+        self.assertEqual(entered, ["cuda:0"] * 4)
+
+    def test_with_gaps_are_copied_from_a_full_gpu(self):
+        _, _, expected = self.recorded("cpu", ["cpu"] * 3)
+        with unittest.mock.patch.object(Tensor, "gpu_is_full", True):
+            said, watch, found = self.recorded("gpu", ["cuda:0"] * 3, dense=False)
+        self.assertEqual((said, watch.gpu_failure, found), ("", "", expected))
         self.assertEqual(entered, ["cuda:0"] * 2)  # the dense ones
 
     def test_are_copied_a_few_at_a_time(self):
         _, _, expected = self.recorded("cpu", ["cpu"] * 5)
         batches = []
-        observe = _library.Watch.observe
-        with unittest.mock.patch.object(_rows, "_MOST_COPIED", 24), \
-                unittest.mock.patch.object(_library.Watch, "observe", autospec=True,
-                                           side_effect=lambda watch, values: batches.append(len(values) // 4)
-                                           or observe(watch, values)):
-            _, _, found = self.recorded("gpu", ["cuda:0"] * 5, dense=False)
-        self.assertEqual(found, expected)
-        self.assertEqual(batches, [2, 2, 1] * 2)
+        for is_full, method in (True, "observe"), (False, "observe_on_gpu"):
+            observe = getattr(_library.Watch, method)
+            with unittest.mock.patch.object(_rows, "_MOST_COPIED", 24), \
+                    unittest.mock.patch.object(Tensor, "gpu_is_full", is_full), \
+                    unittest.mock.patch.object(_library.Watch, method, autospec=True,
+                                               side_effect=lambda watch, values, *stream:
+                                               batches.append(len(values) // 4)
+                                               or observe(watch, values, *stream)):
+                _, _, found = self.recorded("gpu to " + method, ["cuda:0"] * 5, dense=False)
+            self.assertEqual(found, expected)
+        self.assertEqual(batches, [2, 2, 1] * 4)
 
     def test_are_copied_if_the_gpu_fails(self):
-        with tempfile.TemporaryDirectory() as folder:
+        _, _, expected = self.recorded("cpu", ["cpu"] * 3)
+        for layout in "dense", "with gaps":
+            folder = os.path.join(self._folder.name, layout)
+            os.mkdir(folder)
             failing = subprocess.run(
-                [sys.executable, __file__, "--record", _library._path(), folder], text=True,
+                [sys.executable, __file__, "--record", _library._path(), folder, layout], text=True,
                 capture_output=True, env=dict(os.environ, STANDIN_FAILS="cuLaunchKernel"))
             self.assertEqual(failing.returncode, 0, failing.stderr)
             self.assertEqual(
                 failing.stdout, "lockstep: tensors on GPUs are copied and measured on the CPU: "
                 "cuLaunchKernel of CUDA's driver: STANDIN_ERROR\n['cuda:0']\n")
-            _, _, expected = self.recorded("cpu", ["cpu"] * 3)
             self.assertEqual(rows_of(folder), expected)
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--record":
         os.environ["LOCKSTEP_WATCH_LIBRARY"] = sys.argv[2]
-        print(record(sys.argv[3], ["cuda:0"] * 3)[0], end="")
+        print(record(sys.argv[3], ["cuda:0"] * 3, dense=sys.argv[4] == "dense")[0], end="")
         print(entered)
     else:
         os.environ["LOCKSTEP_WATCH_LIBRARY"] = sys.argv[1]

@@ -83,6 +83,7 @@ TEST(JoinMachines, AddsTrafficStepsAndDoubts) {
   runs[0].run.jobs[0].skipped_steps = {2, 5};
   runs[1].run.jobs[0].skipped_steps = {5, 8};
   runs[1].run.jobs[0].thinned_after = 9;
+  runs[0].run.jobs[0].captured_updates = 1;
   runs[1].run.jobs[0].unsealed = "it was killed";
   runs[0].run.environment.torch_version = "2.11.0";
   runs[1].run.environment.torch_version = "2.6.0";
@@ -92,6 +93,7 @@ TEST(JoinMachines, AddsTrafficStepsAndDoubts) {
   EXPECT_THAT(job.traffic[0].ranks, ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(job.skipped_steps, ElementsAre(2, 5, 8));
   EXPECT_EQ(job.thinned_after, 9);
+  EXPECT_EQ(job.captured_updates, 1);
   EXPECT_EQ(job.unsealed, "b: it was killed");
   EXPECT_THAT(joined[0].run.notes,
               ElementsAre(HasSubstr("different torches: 2.11.0 and, in b, 2.6.0")));

@@ -7,6 +7,7 @@ differ, which they must not."""
 import os
 import random
 import sys
+import unittest.mock
 
 import torch
 import torch.distributed as dist
@@ -305,6 +306,27 @@ def data_loader():
     return losses
 
 
+def captured():
+    """An optimizer's step is captured in a CUDA graph, which happens without a GPU for the hook alone: nothing is
+    updated then, but later, by a replay that nobody observes."""
+    module = model()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+
+    def capture_and_replay(step):
+        if step != FAULTY_STEP:
+            return
+        values = [parameter.detach().clone() for parameter in module.parameters()]
+        with unittest.mock.patch.multiple(torch.cuda, is_initialized=lambda: True,
+                                          is_current_stream_capturing=lambda: True):
+            for _ in range(2):
+                optimizer.step()
+        with torch.no_grad():
+            for parameter, value in zip(module.parameters(), values):
+                parameter.copy_(value * 0.5)
+
+    return train(DistributedDataParallel(module), optimizer, after_step=capture_and_replay)
+
+
 def checkpoint_and_evaluation():
     """Rank 0 saves, and all evaluate, between steps."""
     import io
@@ -542,7 +564,7 @@ def unmarked_shards():
 HEALTHY = [ddp_sgd, ddp_adamw_foreach, ddp_adamw_fused, custom_optimizer, accumulation, frozen, batch_norm,
            dropout, autocast_with_scaler, fully_shard_uneven, fsdp1, fsdp1_flat, tensor_parallel,
            zero_redundancy, compiled_step, optimizer_in_backward, closure, two_optimizers, pipeline,
-           data_loader, checkpoint_and_evaluation, replicas_computed, local_sgd, everything_else]
+           data_loader, captured, checkpoint_and_evaluation, replicas_computed, local_sgd, everything_else]
 FAULTY = [loss_on_unwrapped_module, gradient_scaled, element_flipped, gradients_scaled_by_little, nan_on_one_rank,
           unfrozen_on_one_rank, stale_parameters, skipped_step, wrong_seed, layer_not_reduced,
           group_of_one, unmarked_shards, hook_fails, local_sgd_stops, local_sgd_begins_apart,

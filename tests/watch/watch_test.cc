@@ -131,9 +131,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Healthy{"tensor_parallel", 6, 3}, Healthy{"zero_redundancy"},
                     Healthy{"compiled_step"}, Healthy{"optimizer_in_backward"}, Healthy{"closure"},
                     Healthy{"two_optimizers", 8, 8, 12}, Healthy{"pipeline", 4, 0},
-                    Healthy{"data_loader"}, Healthy{"checkpoint_and_evaluation"},
-                    Healthy{"replicas_computed"}, Healthy{"local_sgd", 4, 4, 12, 3},
-                    Healthy{"everything_else", 6, 6}),
+                    Healthy{"data_loader"}, Healthy{"captured"},
+                    Healthy{"checkpoint_and_evaluation"}, Healthy{"replicas_computed"},
+                    Healthy{"local_sgd", 4, 4, 12, 3}, Healthy{"everything_else", 6, 6}),
     name_of);
 
 /// A planted fault and the first finding that it has to give.
@@ -240,6 +240,15 @@ TEST(CollectivesOfAJob, AreCountedByTheSizeOfTheirGroups) {
               HasSubstr("no collective was called before the update of step 2"));
   EXPECT_THAT(said("skipped_step"), HasSubstr("step 3: 2 over 2 of 2 ranks"));
   EXPECT_THAT(said("autocast_with_scaler"), HasSubstr("a gradient scaler skipped a step: 3"));
+}
+
+TEST(StepsCapturedInAGraph, AreNoStepsAndAreTold) {
+  const JobRecord job = Trainings::get().judged("captured");
+  EXPECT_EQ(job.captured_updates, 2);
+  EXPECT_THAT(lines_of(job),
+              testing::Contains("2 steps of optimizers were captured in a CUDA graph: what replays "
+                                "of it changed was not observed"));
+  EXPECT_EQ(Trainings::get().judged("ddp_sgd").captured_updates, 0);
 }
 
 TEST(ElementsThatAreNotFinite, AreNamedByTensorAndRank) {

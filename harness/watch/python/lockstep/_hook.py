@@ -94,13 +94,17 @@ class Watcher:
         self._copied = 0  # bytes of the values of the first step
         self._has_copies = False  # observed before steps
         self._skips = []  # steps that a gradient scaler left out
+        self._captured = 0  # steps of optimizers that were captured in a CUDA graph
         self._traffic = Traffic()
         self._configuration = {}
 
     # Called by torch.
 
     def before_step(self, optimizer, args, kwargs):
-        self._attempt(self._before, optimizer, args, kwargs, _frame_of_step())
+        if self._is_capturing():
+            self._run(self._note_capture)
+        else:
+            self._run(self._before, optimizer, args, kwargs, _frame_of_step())
 
     def after_step(self, optimizer, args, kwargs):
         self._attempt(self._after, optimizer, args, kwargs)
@@ -175,6 +179,19 @@ class Watcher:
             rows.write_next()
 
     def _attempt(self, call, *arguments):
+        if not self._is_capturing():
+            self._run(call, *arguments)
+
+    def _is_capturing(self):
+        """Whether what this thread gives to its GPU is captured in a CUDA graph: it does not happen now, and
+        cannot be read."""
+        cuda = self._torch.cuda
+        try:
+            return cuda.is_initialized() and cuda.is_current_stream_capturing()
+        except Exception:  # the GPU has failed
+            return False
+
+    def _run(self, call, *arguments):
         if self._is_off or os.getpid() != self._pid:
             return
         try:
@@ -255,6 +272,14 @@ class Watcher:
             self._skips.append(self._step)
         if len(self._skips) & (len(self._skips) - 1) == 0:
             self._note({})
+
+    def _note_capture(self):
+        if self._watch is None:
+            self._open()
+        self._captured += 1
+        self._note({})
+        if self._captured == 1 and self._rank == 0:
+            say("the step of an optimizer is captured in a CUDA graph: what its replays change is not observed")
 
     def steps_of(self, optimizer):
         known = self._optimizers.get(id(optimizer))
@@ -427,6 +452,7 @@ class Watcher:
         facts = {"rank": self._rank, "world_size": self._world,
                  "torch": str(self._torch.__version__), "python": sys.version.split()[0],
                  "skipped_steps": self._skips, "thinned_after": self._thinned_after,
+                 "captured_updates": self._captured,
                  "has_copies": self._has_copies, "has_only_copies": self._has_only_copies(),
                  "collectives": self._traffic.facts(), "configuration": self._configuration,
                  "groups": sizes_of_named_groups()}

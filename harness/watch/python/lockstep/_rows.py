@@ -52,7 +52,7 @@ class Rows:
         self._watch, self._torch = watch, torch
         self._values, self._alive = [], []
         self._on_gpus = {}  # pairs of values, and of their tensors, by device
-        self._elsewhere = [], []  # the same of tensors that are copied to the memory of the CPU
+        self._copied = {}  # the same of tensors that are copied first, None: to the memory of the CPU
         self.bytes = 0  # of the values that are compared
 
     def add(self, named, tensor, phase, kind, micro_batch=0):
@@ -85,13 +85,13 @@ class Rows:
         values = self._values
         if not placed.reason:
             self.bytes += local.numel() * local.element_size()
-            gpu = self._gpu_of(local)
-            if gpu is None and not self._is_in_memory(local):
-                values, tensors = self._elsewhere
-                tensors.append(local)
-            else:
+            gpu = local.device if local.is_cuda and not self._watch.gpu_failure else None
+            if self._is_read_in_place(local, gpu):
                 values = self._values_on(gpu, local)
                 data, strides = local.data_ptr(), self._strides_of(local)
+            else:
+                values, tensors = self._copied.setdefault(gpu, ([], []))
+                tensors.append(local)
         values.extend((number, micro_batch, data, strides))
         return number
 
@@ -110,31 +110,49 @@ class Rows:
         self._write(self._watch.observe_next, self._watch.observe_next_on_gpu)
 
     def _write(self, observe, observe_on_gpu):
-        if self._values or not (self._on_gpus or self._elsewhere[1]):
+        if self._values or not (self._on_gpus or self._copied):
             observe(self._values)
-        self._copy(observe, *self._elsewhere)
+        for gpu, (values, tensors) in self._copied.items():
+            self._copy(observe, observe_on_gpu, gpu, values, tensors)
         for gpu, (values, tensors) in self._on_gpus.items():
-            with self._torch.cuda.device(gpu):
-                stream = self._torch.cuda.current_stream().cuda_stream
-                is_recorded = observe_on_gpu(values, stream)
-            if not is_recorded:
-                self._say_failure()
-                self._copy(observe, values, tensors)
+            if not self._is_recorded_on(gpu, observe_on_gpu, values):
+                self._copy(observe, observe_on_gpu, None, values, tensors)
 
-    def _copy(self, observe, values, tensors):
-        """Copies tensors to the memory of the CPU and records them, a few at a time."""
+    def _is_recorded_on(self, gpu, observe_on_gpu, values):
+        with self._torch.cuda.device(gpu):
+            stream = self._torch.cuda.current_stream().cuda_stream
+            is_recorded = observe_on_gpu(values, stream)
+        if not is_recorded:
+            self._say_failure()
+        return is_recorded
+
+    def _copy(self, observe, observe_on_gpu, gpu, values, tensors):
+        """Copies tensors on their GPU, None: to the memory of the CPU, and records them, a few at a time."""
         begin = size = 0
-        copies = []
         for end, tensor in enumerate(tensors, 1):
-            copies.append(self._in_memory(tensor))
             size += tensor.numel() * tensor.element_size()
             if size < _MOST_COPIED and end < len(tensors):
                 continue
             batch = values[4 * begin:4 * end]
-            batch[2::4] = [copy.data_ptr() for copy in copies]
-            batch[3::4] = [self._strides_of(copy) for copy in copies]
-            observe(batch)
-            begin, size, copies = end, 0, []
+            copies = self._dense(tensors[begin:end], gpu)
+            if copies:
+                batch[2::4] = [copy.data_ptr() for copy in copies]
+            if not copies or not self._is_recorded_on(gpu, observe_on_gpu, batch):
+                copies = [self._in_memory(one) for one in tensors[begin:end]]
+                batch[2::4] = [copy.data_ptr() for copy in copies]
+                batch[3::4] = [self._strides_of(copy) for copy in copies]
+                observe(batch)
+            begin, size = end, 0
+
+    def _dense(self, tensors, gpu):
+        """Copies without gaps on their GPU; none if it does not measure, or has no memory for them."""
+        if gpu is None or self._watch.gpu_failure:
+            return []
+        try:
+            with self._torch.no_grad():
+                return [tensor.detach().resolve_conj().resolve_neg().contiguous() for tensor in tensors]
+        except RuntimeError:
+            return []
 
     def _say_failure(self):
         if os.environ.get("RANK", "0") == "0":
@@ -149,17 +167,12 @@ class Rows:
         tensors.append(tensor)
         return values
 
-    def _gpu_of(self, tensor):
-        """The GPU that measures a tensor; None: it is measured on the CPU."""
-        if (tensor.is_cuda and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
-                and not self._watch.gpu_failure):
-            return tensor.device
-        return None
-
     @staticmethod
-    def _is_in_memory(tensor):
-        """Whether a tensor is in the memory of the CPU, with its own bits."""
-        return tensor.is_cpu and not tensor.is_conj() and not tensor.is_neg()
+    def _is_read_in_place(tensor, gpu):
+        """Whether a tensor has its own bits in the memory of the CPU, or on a GPU that measures, there without
+        gaps."""
+        return ((tensor.is_cpu or gpu is not None and tensor.is_contiguous())
+                and not tensor.is_conj() and not tensor.is_neg())
 
     def _in_memory(self, tensor):
         """A copy of a tensor in the memory of the CPU, with its own bits."""
