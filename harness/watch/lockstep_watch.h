@@ -3,7 +3,8 @@
  * language can load it. It is linked with neither torch, Python nor CUDA.
  *
  * The caller describes each tensor once and passes its address in every step. Nothing here
- * communicates, changes a tensor, or keeps an address after the call that received it.
+ * communicates, changes a tensor, or keeps an address of this process's memory after the call that
+ * received it.
  *
  * A function that can fail returns a negative number on failure, and `lockstep_watch_error` says
  * why. After a failure the caller should close the watch; files written so far stay readable. A
@@ -19,7 +20,7 @@ extern "C" {
 #endif
 
 /* Increases with every change that an older caller would notice. */
-#define LOCKSTEP_WATCH_INTERFACE 4
+#define LOCKSTEP_WATCH_INTERFACE 5
 
 /* The interface of the loaded library. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_interface(void);
@@ -132,9 +133,12 @@ LOCKSTEP_WATCH_API int32_t lockstep_watch_observe_next(lockstep_watch* watch,
 
 /* The same for values in the memory of a GPU: that of the context of CUDA's driver that is current
  * on this thread. They are measured there by one kernel on `stream` (a CUstream; null: the default
- * one), after all work that it has been given, and the call waits for the results. No `strides`:
- * the values are row-major without gaps. Uses the driver that this process has loaded, and creates
- * no context.
+ * one), after all work that it has been given. The call does not wait for that, unless values may
+ * be stored: later work of `stream`, and of none else, may change or free them. What is recorded is
+ * written once the GPU has done the work, by a thread of the library, and so is all that is given
+ * after it; `lockstep_watch_end` waits for it. What fails there is told by a later call. No
+ * `strides`: the values are row-major without gaps. Uses the driver that this process has loaded,
+ * and creates no context. Fails while `stream` captures a CUDA graph.
  *
  * Returns 1, and has recorded nothing, if the GPU cannot measure: `lockstep_watch_error` says why,
  * and all later calls for this watch return 1 for the same reason. The caller then copies the

@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "harness/watch/python"))
 
 from lockstep import _library, _rows, _settings  # noqa: E402
+from lockstep._data import Data  # noqa: E402
 from lockstep._rows import Named, Rows  # noqa: E402
 
 entered = []  # the GPUs that were made the current ones
@@ -29,9 +30,10 @@ torch = types.SimpleNamespace(
     no_grad=contextlib.nullcontext,
     cuda=types.SimpleNamespace(
         device=lambda gpu: entered.append(gpu) or contextlib.nullcontext(),
-        current_stream=lambda: types.SimpleNamespace(cuda_stream=0)))
+        current_stream=lambda gpu="cuda:0": types.SimpleNamespace(cuda_stream=0)))
 
 
+recorded = []  # streams of tensors that torch was told of
 alive = []  # tensors: a GPU reads them later, and torch gives their memory to later work of their stream
 NOTHING = array.array("f", [0] * 3)
 
@@ -81,6 +83,9 @@ class Tensor:
         return self
 
     resolve_conj = resolve_neg = detach
+
+    def record_stream(self, stream):
+        recorded.append((self.device, stream.cuda_stream))
 
     def cpu(self):
         return Tensor(self._values, "cpu")
@@ -146,6 +151,17 @@ class RowsOnGpus(unittest.TestCase):
         said, watch, (_, rows) = self.recorded("both", ["cuda:0", "cpu", "cuda:1"])
         self.assertEqual((said, watch.rows, len(rows)), ("", 8, 1 + 7))
         self.assertEqual(entered, ["cuda:0", "cuda:1", "cuda:0"] * 2)
+
+    def test_of_samples_stay_until_their_stream_has_read_them(self):
+        watch = _library.Watch(_settings.Settings(self._folder.name, "job"), 0, 1)
+        watch.begin_step(1)
+        with unittest.mock.patch.object(torch, "Tensor", Tensor, create=True):
+            Data(torch).write([[("input 0", Tensor([1, 2], "cuda:0")), ("input 1", Tensor([3, 4], "cpu"))]],
+                              watch, 0)
+        watch.end(None)
+        watch.close()
+        self.assertEqual(recorded, [("cuda:0", 0)])
+        self.assertEqual(len(rows_of(self._folder.name)[1]), 1 + 2)
 
     def test_may_move_between_devices(self):
         _, _, expected = self.recorded("cpu", ["cpu"] * 3)

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -73,10 +76,37 @@ inline std::string reason_without_bytes(const at::Tensor& tensor) {
   return tensor.is_quantized() ? "a quantized dtype" : "";
 }
 
-/// The tensor in the memory of the CPU, with its own bits.
+/// The tensor with its own bits.
+inline at::Tensor plain(const at::Tensor& tensor) {
+  return tensor.detach().resolve_conj().resolve_neg();
+}
+
+/// The tensor in the memory of the CPU. Requires: it has its own bits.
 inline at::Tensor in_memory(const at::Tensor& tensor) {
-  const at::Tensor plain = tensor.detach().resolve_conj().resolve_neg();
-  return plain.device().is_cpu() ? plain : plain.cpu();
+  return tensor.device().is_cpu() ? tensor : tensor.cpu();
+}
+
+/// The driver's handle of a stream. Returns false if this torch does not say it, as before 2.11.
+template <class Stream>
+auto find_handle(const Stream& stream, void*& handle, int)
+    -> decltype(stream.native_handle(), bool()) {
+  try {
+    handle = stream.native_handle();
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+template <class Stream>
+bool find_handle(const Stream& /*stream*/, void*& /*handle*/, long /*otherwise*/) {
+  return false;
+}
+
+/// The same of the current stream of a GPU. The default one has none.
+inline bool find_current_stream(at::Device gpu, void*& handle) {
+  const c10::Stream stream = c10::impl::VirtualGuardImpl(gpu.type()).getStream(gpu);
+  handle = nullptr;
+  return stream.id() == 0 || find_handle(stream, handle, 0);
 }
 
 template <class Model, class = void>
@@ -118,9 +148,10 @@ inline std::string variable(const char* name) {
 ///     }
 ///     watch.close();
 ///
-/// It communicates with nobody and changes no tensor. Tensors of a GPU are copied to the host. All
-/// methods throw std::runtime_error with a sentence for the user. After that nothing more is
-/// observed, and the verdict stays undecided.
+/// It communicates with nobody and changes no tensor. Tensors of a GPU are read after the earlier
+/// and before the later work of its current stream, without waiting for it, or else copied to the
+/// host. All methods throw std::runtime_error with a sentence for the user. After that nothing more
+/// is observed, and the verdict stays undecided.
 class Watch {
  public:
   /// Throws also if the folder holds an earlier job or cannot be written.
@@ -222,20 +253,59 @@ class Watch {
     return gradients;
   }
 
+  /// The rows of tensors, undefined without bytes, that are measured together.
+  struct Observed {
+    std::vector<at::Tensor> tensors = {};
+    std::vector<lockstep_watch_value> values = {};
+  };
+
   void observe(const char* phase, const char* kind, const WatchedParameters& tensors) {
-    std::vector<at::Tensor> alive;
-    std::vector<lockstep_watch_value> values;
+    std::map<int, Observed> by_gpu;  // -1: none
     for (const auto& [name, tensor] : tensors) {
       const std::string reason = watch_details::reason_without_bytes(tensor);
-      const at::Tensor local = reason.empty() ? watch_details::in_memory(tensor) : at::Tensor();
-      values.push_back({number_of(phase, kind, name, local, reason), 0, nullptr, nullptr});
-      if (!local.defined()) continue;
-      values.back().data = local.data_ptr();
-      if (!local.is_contiguous()) values.back().strides = local.strides().data();
-      alive.push_back(local);
+      const at::Tensor local = reason.empty() ? watch_details::plain(tensor) : at::Tensor();
+      Observed& observed = by_gpu[gpu_of(local)];
+      observed.tensors.push_back(local);
+      observed.values.push_back({number_of(phase, kind, name, local, reason), 0, nullptr, nullptr});
     }
-    require(
-        lockstep_watch_observe(watch_, values.data(), static_cast<std::int64_t>(values.size())));
+    for (auto& [gpu, observed] : by_gpu) {
+      if (gpu < 0 ||
+          !is_observed_on(at::Device(at::kCUDA, static_cast<at::DeviceIndex>(gpu)), observed)) {
+        observe_in_memory(observed);
+      }
+    }
+  }
+
+  /// The GPU that measures a tensor; -1: it is measured on the CPU.
+  int gpu_of(const at::Tensor& tensor) const {
+    const bool is_on_gpu = tensor.defined() && tensor.is_cuda() && tensor.is_contiguous();
+    return is_on_gpu && measures_on_gpus_ ? tensor.get_device() : -1;
+  }
+
+  bool is_observed_on(at::Device gpu, Observed& observed) {
+    void* stream = nullptr;
+    if (!watch_details::find_current_stream(gpu, stream)) return false;
+    for (std::size_t i = 0; i < observed.tensors.size(); ++i) {
+      observed.values[i].data = observed.tensors[i].data_ptr();
+    }
+    const c10::DeviceGuard guard(gpu);
+    const std::int32_t result = lockstep_watch_observe_on_gpu(
+        watch_, observed.values.data(), static_cast<std::int64_t>(observed.values.size()), stream);
+    require(result);
+    measures_on_gpus_ = result == 0;
+    return measures_on_gpus_;
+  }
+
+  void observe_in_memory(Observed& observed) {
+    for (std::size_t i = 0; i < observed.tensors.size(); ++i) {
+      at::Tensor& local = observed.tensors[i];
+      if (!local.defined()) continue;
+      local = watch_details::in_memory(local);
+      observed.values[i].data = local.data_ptr();
+      if (!local.is_contiguous()) observed.values[i].strides = local.strides().data();
+    }
+    require(lockstep_watch_observe(watch_, observed.values.data(),
+                                   static_cast<std::int64_t>(observed.values.size())));
   }
 
   std::int64_t number_of(const char* phase, const char* kind, const std::string& name,
@@ -280,6 +350,7 @@ class Watch {
   std::int64_t agree_every_ = 0;
   std::map<Key, std::int64_t> numbers_;  ///< of the tensors
   bool has_failed_ = false;
+  bool measures_on_gpus_ = true;
   int exceptions_ = std::uncaught_exceptions();
 };
 

@@ -47,5 +47,7 @@ class Data:
                 named.reason = ("" if value.dim() > 0 and len(sizes) == 1 else
                                 "no batch dimension: inputs differ in the size of dimension 0")
                 rows.add(named, value, "pre_forward", "data", self._written)
+                if type(value) is self._torch.Tensor and value.is_cuda:  # its copy may be of another stream
+                    value.record_stream(self._torch.cuda.current_stream(value.device))
             rows.write()
             self._written += 1

@@ -6,7 +6,7 @@ import os
 
 from lockstep._installed import path_of
 
-_INTERFACE = 4
+_INTERFACE = 5
 
 
 class Failure(Exception):
@@ -138,8 +138,9 @@ class Watch:
         self._observe(self._library.lockstep_watch_observe_next, values)
 
     def observe_on_gpu(self, values, stream):
-        """The same for values in the memory of the current GPU, after the work of a stream. False, and
-        nothing recorded, if they must be copied first: `gpu_failure` then says why."""
+        """The same for values in the memory of the current GPU, which are read after the work of a stream and
+        before its later work. False, and nothing recorded, if they must be copied first: `gpu_failure` then
+        says why."""
         return self._observe(self._library.lockstep_watch_observe_on_gpu, values, stream)
 
     def observe_next_on_gpu(self, values, stream):
