@@ -56,7 +56,7 @@ class BesideCaptures {
 /// The memory that batches of one context use in turn.
 class BatchMemory {
  public:
-  static constexpr std::size_t kMost = 8;  ///< batches at the same time
+  static constexpr std::size_t kMost = 32;  ///< batches at the same time
 
   struct Slot {
     Driver::Context context = nullptr;

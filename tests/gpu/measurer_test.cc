@@ -219,6 +219,7 @@ TEST_F(MeasurerTest, EndsNoCaptureOfAnotherThread) {
   EXPECT_TRUE(batch->is_done());
   measurer_->wait(*batch);
   EXPECT_EQ(standin_driver().captures_ended, 0);
+  EXPECT_EQ(capture_mode_of_thread(), 0);  // as before
 }
 
 /// Each failure has one reason, which stays, and nothing is left allocated.

@@ -118,6 +118,61 @@ class OnGpu(unittest.TestCase):
         self.cpu.observe({"sum": torch.full((50000000,), 50.0)})
         self.expect_equal({"sum": 50000000})
 
+    def test_without_waiting(self):
+        value = torch.full((1000,), 3.0, device="cuda")
+        self.gpu.observe({"warm-up": value})  # loads the kernel
+        torch.cuda.synchronize()
+        event = torch.cuda.Event()
+        torch.cuda._sleep(2 * 10**9)  # cycles
+        self.gpu.observe({"value": value})
+        event.record()
+        self.assertFalse(event.query())
+        value.zero_()  # later work of the stream
+        self.cpu.observe({name: torch.full((1000,), 3.0) for name in ("warm-up", "value")})
+        self.expect_equal({"warm-up": 1000, "value": 1000})
+
+    def test_of_memory_that_is_used_again(self):
+        """By later work of the stream, as torch's allocator does it."""
+        for i in range(100):
+            value = torch.full((1000000,), float(i), device="cuda")
+            self.gpu.observe({str(i): value})
+            del value
+            torch.full((1000000,), -1.0, device="cuda")
+            self.cpu.observe({str(i): torch.full((1000000,), float(i))})
+        self.expect_equal({str(i): 1000000 for i in range(100)})
+
+    def test_with_gaps(self):
+        torch.manual_seed(2)
+        images = torch.randn(8, 16, 30, 30)
+        tensors = {"channels last": images.to(memory_format=torch.channels_last),
+                   "transposed": images[0, 0].t(), "every third": images.flatten()[::3]}
+        self.cpu.observe(tensors)
+        on_gpu = {"channels last": images.cuda().to(memory_format=torch.channels_last),
+                  "transposed": images[0, 0].cuda().t(), "every third": images.flatten().cuda()[::3]}
+        self.assertFalse(any(tensor.is_contiguous() for tensor in on_gpu.values()))
+        self.gpu.observe(on_gpu)
+        self.expect_equal({name: tensor.numel() for name, tensor in tensors.items()})
+
+    def test_beside_the_capture_of_a_graph(self):
+        """Neither a call in the capture nor the library's thread ends it."""
+        value, other = torch.full((1000,), 2.0, device="cuda"), torch.ones(1000, device="cuda")
+        self.gpu.observe({"value": value})
+        graph, failures = torch.cuda.CUDAGraph(), []
+        with torch.cuda.graph(graph):
+            other += 1
+            try:
+                self.gpu.observe({"captured": other})
+            except _library.Failure as failure:
+                failures.append(str(failure))
+        self.assertEqual(len(failures), 1)
+        self.assertIn("captures a CUDA graph", failures[0])
+        graph.replay()
+        self.assertEqual(other.sum().item(), 2000)
+        self.gpu.observe({"after": other})
+        self.cpu.observe({"value": torch.full((1000,), 2.0)})
+        self.cpu.observe({"after": torch.full((1000,), 2.0)})
+        self.expect_equal({"value": 1000, "after": 1000})
+
     def test_many_tensors(self):
         tensors = {str(i): torch.randn(i % 300) for i in range(20000)}
         self.observe(tensors)

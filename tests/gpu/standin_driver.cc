@@ -40,6 +40,15 @@ std::recursive_mutex mutex;
 std::map<void*, Stream> streams;
 std::map<void*, Event> events;
 thread_local int capture_mode = 0;
+thread_local std::vector<void*> pushed;                       // contexts
+std::thread::id thread_of_test = std::this_thread::get_id();  // only it has a context of its own
+
+/// That of this thread; null: none.
+void* current_context() {
+  if (!pushed.empty()) return pushed.back();
+  if (std::this_thread::get_id() != thread_of_test) return nullptr;
+  return reinterpret_cast<void*>(standin_driver().context);
+}
 
 /// Whether a call fails that is not noted.
 bool fails_silently(const char* function) {
@@ -133,7 +142,10 @@ void reset_standin_driver() {
   driver.captures_ended = 0;
   streams.clear();
   events.clear();
+  thread_of_test = std::this_thread::get_id();
 }
+
+int capture_mode_of_thread() { return capture_mode; }
 
 void give_to_stream(void* stream, std::function<void()> work) {
   const std::scoped_lock lock(mutex);
@@ -147,7 +159,7 @@ using namespace lockstep::gpu;
 extern "C" {
 
 int cuCtxGetCurrent(void** context) {
-  *context = reinterpret_cast<void*>(standin_driver().context);
+  *context = current_context();
   return fails("cuCtxGetCurrent") ? kFailure : 0;
 }
 
@@ -156,9 +168,18 @@ int cuCtxGetDevice(int* device) {
   return fails("cuCtxGetDevice") ? kFailure : 0;
 }
 
-int cuCtxPushCurrent_v2(void*) { return fails_silently("cuCtxPushCurrent") ? kFailure : 0; }
+int cuCtxPushCurrent_v2(void* context) {
+  if (fails_silently("cuCtxPushCurrent")) return kFailure;
+  pushed.push_back(context);
+  return 0;
+}
 
-int cuCtxPopCurrent_v2(void**) { return fails_silently("cuCtxPopCurrent") ? kFailure : 0; }
+int cuCtxPopCurrent_v2(void** context) {
+  if (fails_silently("cuCtxPopCurrent") || pushed.empty()) return kFailure;
+  *context = pushed.back();
+  pushed.pop_back();
+  return 0;
+}
 
 int cuPointerGetAttribute(void* value, int attribute, std::uint64_t) {
   constexpr int kDeviceOrdinal = 9;
@@ -249,12 +270,12 @@ int cuEventRecord(void* event, void* stream) {
 }
 
 int cuEventQuery(void* event) {
-  if (fails_in_capture("cuEventQuery")) return kFailure;
+  if (fails_in_capture("cuEventQuery") || !current_context()) return kFailure;
   return has_done(event) ? 0 : kIsNotReady;
 }
 
 int cuEventSynchronize(void* event) {
-  if (fails_in_capture("cuEventSynchronize")) return kFailure;
+  if (fails_in_capture("cuEventSynchronize") || !current_context()) return kFailure;
   while (!has_done(event)) std::this_thread::yield();
   return 0;
 }

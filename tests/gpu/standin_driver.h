@@ -32,6 +32,9 @@ StandinDriver& standin_driver();
 /// As at first. Nothing that a stream was given is left.
 void reset_standin_driver();
 
+/// In which this thread calls the driver while graphs are captured. 0: the one it began in.
+int capture_mode_of_thread();
+
 /// Work of the job, which is done before what the stream is given later.
 void give_to_stream(void* stream, std::function<void()> work);
 

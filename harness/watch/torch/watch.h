@@ -86,7 +86,7 @@ inline at::Tensor in_memory(const at::Tensor& tensor) {
   return tensor.device().is_cpu() ? tensor : tensor.cpu();
 }
 
-/// The driver's handle of a stream. Returns false if this torch does not say it, as before 2.11.
+/// The driver's handle of a stream. Returns false if this torch does not say it, as 2.6 does not.
 template <class Stream>
 auto find_handle(const Stream& stream, void*& handle, int)
     -> decltype(stream.native_handle(), bool()) {
