@@ -175,6 +175,8 @@ TEST_F(MeasurerTest, HasFewBatchesAtATime) {
   });
   EXPECT_EQ(measure(tasks({7}))[0].totals.floating.squares, 140);
   later.join();
+  constexpr int kOfABatch = 3;  // event and memory
+  EXPECT_EQ(standin_driver().allocated, 1 + kOfABatch * static_cast<int>(BatchMemory::kMost));
   EXPECT_FALSE(batches[3]);
 }
 
@@ -259,6 +261,7 @@ TEST_F(MeasurerTest, NeverReadsTheMemoryOfAnotherGpu) {
   EXPECT_THAT([&] { measure(tasks({100})); },
               ThrowsMessage<Unavailable>(HasSubstr("on another GPU")));
   EXPECT_EQ(standin_driver().launches, 0);
+  measurer_ = std::make_unique<Measurer>();
   EXPECT_THROW(copy({bytes(0, 1)}), Unavailable);
 }
 

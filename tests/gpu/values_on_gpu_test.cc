@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
@@ -128,7 +129,7 @@ class ValuesOnGpu : public testing::Test {
     gpu::reset_standin_driver();
   }
 
-  fs::path new_folder(const char* name, bool keeps) const {
+  fs::path new_folder(const std::string& name, bool keeps) const {
     const fs::path folder = folder_.path() / name;
     fs::create_directories(folder);
     WatchControl::create(folder);
@@ -136,10 +137,11 @@ class ValuesOnGpu : public testing::Test {
     return folder;
   }
 
-  static lockstep_watch* open(const fs::path& folder, bool keeps_before = false) {
+  static lockstep_watch* open(const fs::path& folder, bool keeps_before = false,
+                              std::uint64_t keep_bytes = 1 << 20) {
     const std::string path = folder.string();
-    const lockstep_watch_options options{path.c_str(), "job",      0, keeps_before ? 1 : 0,
-                                         1 << 20,      1 /*rank*/, 0};
+    const lockstep_watch_options options{path.c_str(), "job",       0, keeps_before ? 1 : 0,
+                                         keep_bytes,   1 /*ranks*/, 0};
     lockstep_watch* const watch = lockstep_watch_open(&options);
     EXPECT_TRUE(watch) << lockstep_watch_error();
     return watch;
@@ -330,6 +332,43 @@ TEST_F(ValuesOnGpu, AreCopiedHoweverLargeTheyAre) {
   }
   EXPECT_EQ(std::ranges::count(gpu::standin_driver().calls, "cuMemcpyDtoHAsync"), 1 + 3 + 3);
   EXPECT_EQ(values_in(folder_.path() / "gpu"), values_in(folder_.path() / "cpu"));
+}
+
+/// Values that are stored do not overtake those before them.
+TEST_F(ValuesOnGpu, AreStoredInTheirOrder) {
+  const std::vector<Tensor> all = tensors();
+  for (const bool keeps_before : {false, true}) {
+    std::vector<std::string> recorded;
+    for (const bool is_on_gpu : {false, true}) {
+      const fs::path folder =
+          new_folder((is_on_gpu ? "gpu " : "cpu ") + std::to_string(keeps_before), false);
+      lockstep_watch* const watch = open(folder, keeps_before, 24);  // one of the first two below
+      const auto values = described(watch, all);
+      const auto observe =
+          is_on_gpu ? [](lockstep_watch* on,
+                         const lockstep_watch_value*
+                             value) { return lockstep_watch_observe_on_gpu(on, value, 1, nullptr); }
+                    : [](lockstep_watch* on, const lockstep_watch_value* value) {
+                        return lockstep_watch_observe(on, value, 1);
+                      };
+      EXPECT_EQ(lockstep_watch_begin_step(watch, 1), 0);
+      gpu::standin_driver().hangs = is_on_gpu && !keeps_before;
+      EXPECT_EQ(observe(watch, &values[2]), 0);
+      WatchControl(folder).ask_to_keep();
+      std::thread later([] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        gpu::standin_driver().hangs = false;
+      });
+      EXPECT_EQ(observe(watch, &values[6]), 0);
+      EXPECT_EQ(observe(watch, &values[1]), 0);
+      later.join();
+      EXPECT_EQ(lockstep_watch_end(watch, nullptr), 0);
+      EXPECT_EQ(lockstep_watch_close(watch), 0);
+      recorded.push_back(values_in(folder));
+      EXPECT_EQ(recorded.back().find("safetensors") != std::string::npos, true);
+    }
+    EXPECT_EQ(recorded[0], recorded[1]) << keeps_before;
+  }
 }
 
 TEST_F(ValuesOnGpu, AreNotReadWhileTheirStreamCapturesAGraph) {
