@@ -286,12 +286,12 @@ void RankWatch::observe_next_on_gpu(std::span<const lockstep_watch_value> values
   write_on_gpu(values, stream, &RankWatch::append_next);
 }
 
-void RankWatch::write(std::span<const lockstep_watch_value> values, Write write) {
+void RankWatch::write(std::span<const lockstep_watch_value> values, Append add) {
   if (stores()) {
     finish_work(false);
     keep_copies();
   }
-  work_.add([this, write, rows = measured(values)]() mutable { (this->*write)(std::move(rows)); });
+  work_.add([this, add, rows = measured(values)]() mutable { (this->*add)(std::move(rows)); });
 }
 
 void RankWatch::append_next(std::vector<Measured> rows) {

@@ -85,12 +85,12 @@ class RankWatch {
   std::vector<std::byte> copy_of(gpu::DeviceBytes from, void* stream);
 
   /// The rows of values that are too large to be copied in one go, or are stored.
-  std::vector<Measured> waited_for(std::span<const lockstep_watch_value> values, OnGpu on_gpu,
+  std::vector<Measured> waited_for(std::span<const lockstep_watch_value> values, OnGpu found,
                                    void* stream);
 
-  using Write = void (RankWatch::*)(std::vector<Measured> rows);  ///< `append` or `append_next`
-  void write(std::span<const lockstep_watch_value> values, Write write);
-  void write_on_gpu(std::span<const lockstep_watch_value> values, void* stream, Write write);
+  using Append = void (RankWatch::*)(std::vector<Measured> rows);  ///< `append` or `append_next`
+  void write(std::span<const lockstep_watch_value> values, Append add);
+  void write_on_gpu(std::span<const lockstep_watch_value> values, void* stream, Append add);
   void append_next(std::vector<Measured> rows);
 
   /// Waits until all rows are written. `is_end`: not forever.

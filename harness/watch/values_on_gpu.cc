@@ -115,13 +115,13 @@ std::vector<std::byte> RankWatch::copy_of(gpu::DeviceBytes from, void* stream) {
 }
 
 std::vector<RankWatch::Measured> RankWatch::waited_for(std::span<const lockstep_watch_value> values,
-                                                       OnGpu on_gpu, void* stream) {
+                                                       OnGpu found, void* stream) {
   std::vector<Measured> rows;
-  const auto batch = gpu_.start(on_gpu.tasks, {}, stream);
+  const auto batch = gpu_.start(found.tasks, {}, stream);
   gpu_.wait(*batch);
-  const std::vector<bool> are_filled = fill_by_kernel(on_gpu, *batch);
+  const std::vector<bool> are_filled = fill_by_kernel(found, *batch);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    Measured& measured = rows.emplace_back(std::move(on_gpu.rows[i]));
+    Measured& measured = rows.emplace_back(std::move(found.rows[i]));
     if (!measured.row.not_comparable.empty()) continue;
     const std::size_t size = size_of(measured.row);
     const bool is_stored = is_copied(measured, size);
@@ -134,20 +134,20 @@ std::vector<RankWatch::Measured> RankWatch::waited_for(std::span<const lockstep_
 }
 
 void RankWatch::write_on_gpu(std::span<const lockstep_watch_value> values, void* stream,
-                             Write write) {
+                             Append add) {
   work_.require_success();  // else its batches stay
   OnGpu found = on_gpu(values);
   if (stores() || size_of(found.bytes) > kCopied) {
     finish_work(false);
     keep_copies();
-    (this->*write)(waited_for(values, std::move(found), stream));
+    (this->*add)(waited_for(values, std::move(found), stream));
     return;
   }
   const std::shared_ptr<gpu::Batch> batch = gpu_.start(found.tasks, found.bytes, stream);
   const auto is_ready = [batch] { return is_done(*batch); };
-  work_.add_once(is_ready, [this, write, batch, found = std::move(found)]() mutable {
+  work_.add_once(is_ready, [this, add, batch, found = std::move(found)]() mutable {
     fill(found, *batch);
-    (this->*write)(std::move(found.rows));
+    (this->*add)(std::move(found.rows));
   });
 }
 

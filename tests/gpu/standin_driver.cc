@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -39,6 +40,7 @@ struct Event {
 std::recursive_mutex mutex;
 std::map<void*, Stream> streams;
 std::map<void*, Event> events;
+std::set<void*> memory;
 thread_local int capture_mode = 0;
 thread_local std::vector<void*> pushed;                       // contexts
 std::thread::id thread_of_test = std::this_thread::get_id();  // only it has a context of its own
@@ -103,15 +105,19 @@ int given_to(void* stream, const char* function, std::function<void()> work) {
 void* allocated(std::size_t bytes) {
   constexpr std::size_t kAlignment = 256;
   constexpr int kOfOthers = 0x5a;
+  const std::scoped_lock lock(mutex);
   ++standin_driver().allocated;
   const std::size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  return std::memset(std::aligned_alloc(kAlignment, size), kOfOthers, size);
+  void* const made = std::memset(std::aligned_alloc(kAlignment, size), kOfOthers, size);
+  memory.insert(made);
+  return made;
 }
 
-int freed(void* memory) {
+int freed(void* one) {
   const std::scoped_lock lock(mutex);
   --standin_driver().allocated;
-  std::free(memory);
+  memory.erase(one);
+  std::free(one);
   return 0;
 }
 
@@ -140,6 +146,7 @@ void reset_standin_driver() {
   driver.capturing = nullptr;
   driver.hangs = false;
   driver.captures_ended = 0;
+  for (void* const lost : std::exchange(memory, {})) std::free(lost);
   streams.clear();
   events.clear();
   thread_of_test = std::this_thread::get_id();
