@@ -202,7 +202,7 @@ struct JobRecord : Execution {
   std::string unsealed = {};       ///< why no manifest lists its files; empty: one does
   std::vector<Table> tables = {};  ///< of the tensors that all ranks hold copies of
   std::vector<std::int64_t> skipped_steps = {};  ///< that a gradient scaler left out on any rank
-  std::int64_t agree_every = 0;       ///< ranks need to agree in one of so many steps; 0: in all
+  std::int64_t agree_every = 0;  ///< ranks need to agree in one of so many steps; 0: in all
   /// In CUDA graphs, on the rank with most; what their replays changed was not observed.
   std::int64_t captured_updates = 0;
   std::int64_t thinned_after = 0;     ///< step; later ones were observed now and then; 0: all were

@@ -1,6 +1,6 @@
 // Rates of digests and of whole passes over a tensor, side by side with a plain sum, a copy, and
 // the hashes of other tools. One thread. tests/bench/performance_table.py makes the table of
-// docs/performance.md from them.
+// docs/performance.md from them. BENCH_MIB is the tensor's size: 256 if not given, at least 4.
 
 #include <benchmark/benchmark.h>
 #include <openssl/evp.h>
@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -21,26 +22,40 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kLarge = std::size_t{256} << 20;  // bytes
+std::size_t size_of_large() {
+  const char* const mib = std::getenv("BENCH_MIB");
+  return static_cast<std::size_t>(mib ? std::atoi(mib) : 256) << 20;
+}
+
+const std::size_t kLarge = size_of_large();  // bytes
 constexpr std::size_t kSmall = 4096;
 constexpr std::size_t kSmallTensors = 1000;
 
+/// Tensors of torch begin at such an address. Where a load crosses two lines of the cache, some
+/// processors read memory at two thirds of the rate.
+struct alignas(64) Line {
+  float values[16];
+};
+
 /// Normally distributed float32, and the same bits as bfloat16: most are numbers.
-std::vector<std::byte> drawn() {
-  std::vector<float> values(kLarge / sizeof(float));
+std::vector<Line> drawn() {
+  std::vector<Line> lines(kLarge / sizeof(Line));
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
-  constexpr std::size_t kPeriod = 1 << 20;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = i < kPeriod ? normal(random) : values[i - kPeriod];
+  constexpr std::size_t kPeriod = 1 << 16;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (i >= kPeriod) {
+      lines[i] = lines[i - kPeriod];
+    } else {
+      for (float& value : lines[i].values) value = normal(random);
+    }
   }
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
+  return lines;
 }
 
 std::span<const std::byte> large() {
-  static const std::vector<std::byte> bytes = drawn();
-  return bytes;
+  static const std::vector<Line> lines = drawn();
+  return std::as_bytes(std::span(lines));
 }
 
 Observation tensor_of(std::size_t bytes, const char* dtype) {
@@ -71,7 +86,7 @@ void sum_of_words(benchmark::State& state) {
 }
 
 void copy(benchmark::State& state) {
-  static std::vector<std::byte> target(kLarge);
+  static std::vector<Line> target(kLarge / sizeof(Line));
   over_large(state, [](std::span<const std::byte> bytes) {
     std::memcpy(target.data(), bytes.data(), bytes.size());
     benchmark::ClobberMemory();

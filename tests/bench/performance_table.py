@@ -1,6 +1,7 @@
-"""Writes the table of docs/performance.md: the rates of fingerprint_bench, each beside that of a plain sum of
-64-bit integers in the same process. With a torch that Python can import, also torch.hash_tensor, and SHA-1 as
-Megatron-LM's check of its replicas computes it.
+"""Writes the table of this processor in docs/performance.md: the rates of fingerprint_bench, each beside that of a plain sum of
+64-bit integers in the same process. With a torch that Python can import, also torch.hash_tensor, SHA-1 as
+Megatron-LM's check of its replicas computes it, and the all-gather of scripts that compare ranks, over Gloo: on
+one of two ranks, in CPU time of all its threads.
 
     ci/build release fingerprint_bench
     python3 tests/bench/performance_table.py build/release/bin/fingerprint_bench [--repetitions 15]
@@ -10,6 +11,7 @@ The benchmarks run in random order, so that all see the same load of the machine
 import argparse
 import hashlib
 import json
+import multiprocessing
 import os
 import pathlib
 import platform
@@ -20,7 +22,7 @@ import tempfile
 import time
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "performance.md"
-BEGIN, END = "<!-- rates: tests/bench/performance_table.py -->", "<!-- end of rates -->"
+BEGIN, END = "<!-- rates: %s -->", "<!-- end of rates -->"
 BYTES = 256 * 2**20
 SUM = "sum_of_words"
 
@@ -66,6 +68,33 @@ def measured_in_torch(repetitions):
     return rates
 
 
+def measured_on_two_ranks(repetitions):
+    """Those of an all-gather; empty without torch."""
+    try:
+        import torch.distributed  # noqa: F401
+    except ImportError:
+        return {}
+    with tempfile.TemporaryDirectory() as folder, multiprocessing.get_context("spawn").Pool(2) as ranks:
+        jobs = [(rank, os.path.join(folder, "store"), repetitions) for rank in range(2)]
+        return {"torch, all-gather of 2 ranks": ranks.starmap(gather, jobs, chunksize=1)[0]}
+
+
+def gather(rank, store, repetitions):
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=2)
+    tensor = torch.randn(BYTES // 4)
+    gathered = [torch.zeros_like(tensor) for _ in range(2)]
+    rates = []
+    for _ in range(repetitions + 1):
+        dist.barrier()
+        rates.append(timed(lambda: dist.all_gather(gathered, tensor)))
+    dist.destroy_process_group()
+    return rates[1:]
+
+
 def processor():
     for line in open("/proc/cpuinfo"):
         if line.startswith("model name"):
@@ -93,12 +122,20 @@ def main():
     before = os.getloadavg()[0]
     rates = measured(options.program, options.repetitions)
     rates.update(measured_in_torch(min(options.repetitions, 5)))
+    rates.update(measured_on_two_ranks(min(options.repetitions, 5)))
     lines = ["%s, %d cores; load average %.1f before and %.1f after; medians of %d repetitions in random order, in CPU time."
              % (processor(), os.cpu_count(), before, os.getloadavg()[0], options.repetitions), ""]
-    text = "\n".join([BEGIN] + lines + table(rates) + [END])
+    begin = BEGIN % processor()
+    text = "\n".join([begin] + lines + table(rates) + [END])
     page = PAGE.read_text()
-    PAGE.write_text(re.sub(re.escape(BEGIN) + ".*" + re.escape(END), lambda _: text, page, flags=re.S))
+    if begin in page:
+        page = re.sub(re.escape(begin) + ".*?" + re.escape(END), lambda _: text, page, flags=re.S)
+    else:  # after the last one
+        before, after = page.rsplit(END, 1)
+        page = before + END + "\n\n" + text + after
+    PAGE.write_text(page)
     print(text)
 
 
-main()
+if __name__ == "__main__":
+    main()
