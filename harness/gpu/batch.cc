@@ -178,7 +178,8 @@ void BatchMemory::give_back(Slot& slot) {
   is_given_back_.notify_one();
 }
 
-void BatchMemory::free() {
+bool BatchMemory::free() {
+  const bool is_unused = std::ranges::none_of(slots_, &Slot::is_lost);
   for (Slot& slot : slots_) {
     if (slot.is_lost) continue;
     slot.on_device.free();
@@ -186,6 +187,7 @@ void BatchMemory::free() {
     driver().cuEventDestroy(slot.event);
   }
   slots_.clear();
+  return is_unused;
 }
 
 Batch::Batch(BatchMemory& memory, Driver::Context context)

@@ -72,8 +72,8 @@ class BatchMemory {
   Slot& take(Driver::Context context);
   void give_back(Slot& slot);
 
-  /// The context must be current.
-  void free();
+  /// Returns whether the GPU uses nothing any more. The context must be current.
+  bool free();
 
  private:
   Slot* unused();

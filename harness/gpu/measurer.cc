@@ -27,8 +27,8 @@ void require_no_capture(void* stream) {
 Measurer::~Measurer() {
   for (InContext& in : contexts_) {
     if (driver().cuCtxPushCurrent(in.context) != 0) continue;  // the process ends
-    in.memory.free();
-    if (in.module) driver().cuModuleUnload(in.module);
+    const bool is_unused = in.memory.free();
+    if (in.module && is_unused) driver().cuModuleUnload(in.module);
     Driver::Context popped = nullptr;
     driver().cuCtxPopCurrent(&popped);
   }

@@ -230,7 +230,6 @@ std::vector<RankWatch::Measured> RankWatch::measured(std::span<const lockstep_wa
     rows[i] = unmeasured(values[i]);
     if (rows[i].row.not_comparable.empty()) measure(bytes_of(values[i], rows[i].row), rows[i]);
   });
-  for (std::size_t i = 0; i < rows.size(); ++i) copy_if_wanted(values[i], rows[i]);
   return rows;
 }
 
@@ -287,11 +286,14 @@ void RankWatch::observe_next_on_gpu(std::span<const lockstep_watch_value> values
 }
 
 void RankWatch::write(std::span<const lockstep_watch_value> values, Append add) {
-  if (stores()) {
+  const bool may_store = stores();
+  if (may_store) {
     finish_work(false);
     keep_copies();
   }
-  work_.add([this, add, rows = measured(values)]() mutable { (this->*add)(std::move(rows)); });
+  std::vector<Measured> rows = measured(values);
+  for (std::size_t i = 0; may_store && i < rows.size(); ++i) copy_if_wanted(values[i], rows[i]);
+  work_.add([this, add, rows = std::move(rows)]() mutable { (this->*add)(std::move(rows)); });
 }
 
 void RankWatch::append_next(std::vector<Measured> rows) {

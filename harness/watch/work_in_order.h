@@ -97,6 +97,7 @@ class WorkInOrder {
     changed_.notify_all();
     if (thread_.joinable()) thread_.join();
     waiting_.clear();
+    is_ending_ = false;
   }
 
   void run() {

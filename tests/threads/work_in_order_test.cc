@@ -99,6 +99,10 @@ TEST(WorkInOrder, IsDroppedAtTheLimitAndAtTheEnd) {
     bool is_at_once = false;
     work.add([&] { is_at_once = true; });
     EXPECT_TRUE(is_at_once);
+    bool is_done_again = false;
+    work.add_once([] { return true; }, [&] { is_done_again = true; });
+    EXPECT_TRUE(work.finish());
+    EXPECT_TRUE(is_done_again);
   }
   {
     WorkInOrder work;
