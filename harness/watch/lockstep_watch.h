@@ -65,7 +65,7 @@ typedef struct {
 } lockstep_watch_options;
 
 /* Creates the files of a rank, its status, and the facts about it that a report needs. Null on
- * failure, for example if another process observes this rank in the same folder. */
+ * failure, for example if another process observes this rank in the same folder, or did so. */
 LOCKSTEP_WATCH_API lockstep_watch* lockstep_watch_open(const lockstep_watch_options* options);
 
 /* Writes everything that is pending and frees the watch. */

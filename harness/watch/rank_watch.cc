@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "harness/record/dtype.h"
+#include "harness/record/journal.h"
 #include "harness/record/measure.h"
 #include "harness/record/process_identity.h"
 #include "harness/record/samples.h"
@@ -47,8 +48,16 @@ void require_rank(const lockstep_watch_options& options) {
                   fmt::format("a whole number from 0 to {}", options.world_size - 1));
 }
 
-std::string identity_of(const lockstep_watch_options& options) {
+/// The options of a rank that its job has, and that nobody has observed yet.
+const lockstep_watch_options& accepted(const lockstep_watch_options& options) {
   require_rank(options);
+  if (std::filesystem::exists(journal_file(text(options.folder), options.rank))) {
+    throw rank_observed_before(options.rank);
+  }
+  return options;
+}
+
+std::string identity_of(const lockstep_watch_options& options) {
   JobRecord job;
   job.id = text(options.job);
   return process_identity(job, options.rank);
@@ -61,7 +70,7 @@ bool is_sketched(const Observation& row) {
 }
 
 RankWatch::RankWatch(const lockstep_watch_options& options)
-    : folder_(text(options.folder)),
+    : folder_(text(accepted(options).folder)),
       rank_(options.rank),
       world_size_(options.world_size),
       is_created_(options.is_created != 0),

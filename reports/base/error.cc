@@ -379,6 +379,14 @@ Error not_empty(std::string_view folder) {
                     "Name a new folder");
 }
 
+Error rank_observed_before(int rank) {
+  return usage(
+      fmt::format("Another process of this job was rank {}, and only the first one is observed. A "
+                  "restarted rank "
+                  "is not; independent trainings need a watch each.",
+                  rank));
+}
+
 Error no_process(std::string_view why) {
   return usage(fmt::format("No process can be started: {}. See 'ulimit -u'.", why));
 }

@@ -113,6 +113,9 @@ Error launcher_gave_no_rank();
 /// The folder of a new run is not empty.
 Error not_empty(std::string_view folder);
 
+/// The files of `rank` exist in the folder of its job.
+Error rank_observed_before(int rank);
+
 /// No process can be created; `why` is the system's message.
 Error no_process(std::string_view why);
 

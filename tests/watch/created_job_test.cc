@@ -48,10 +48,13 @@ class CreatedJob : public testing::Test {
 
   lockstep_watch* opened(int rank, int world_size = 2) const {
     const auto job = joined(job_of(rank, world_size));
-    if (!job) return nullptr;
+    return job ? opened_in(*job, rank, world_size) : nullptr;
+  }
+
+  static lockstep_watch* opened_in(const lockstep_watch_joined& job, int rank, int world_size = 2) {
     lockstep_watch_options options = {};
-    options.folder = job->folder;
-    options.job = job->job;
+    options.folder = job.folder;
+    options.job = job.job;
     options.rank = rank;
     options.world_size = world_size;
     options.is_created = 1;
@@ -200,6 +203,17 @@ TEST_F(CreatedJob, IsNotThatOfAnEarlierOne) {
   ASSERT_TRUE(other) << lockstep_watch_error();
   finish(other);
   EXPECT_THAT(refusal_of(job_of(1)), HasSubstr("it holds an earlier job"));
+}
+
+/// A rank that was restarted, or an independent training.
+TEST_F(CreatedJob, ObservesTheFirstProcessOfARankAlone) {
+  const auto job = joined(job_of(0));
+  ASSERT_TRUE(job);
+  lockstep_watch* const watch = opened_in(*job, 0);
+  ASSERT_TRUE(watch) << lockstep_watch_error();
+  EXPECT_EQ(opened_in(*job, 0), nullptr);
+  EXPECT_THAT(lockstep_watch_error(), HasSubstr("Another process of this job was rank 0"));
+  finish(watch);
 }
 
 TEST_F(CreatedJob, HasRanksThatWereStartedAlike) {

@@ -143,6 +143,9 @@ TEST(UnreadableAndUnwritable, GiveTheOneAdviceThatHelps) {
   EXPECT_EQ(sentence_of(not_empty("out")),
             "Cannot write out: it is not empty, and results are never overwritten. Name a new "
             "folder.");
+  EXPECT_EQ(sentence_of(rank_observed_before(3)),
+            "Another process of this job was rank 3, and only the first one is observed. A "
+            "restarted rank is not; independent trainings need a watch each.");
   EXPECT_EQ(sentence_of(unwritable_output("No space left on device")),
             "Cannot write to standard output: No space left on device.");
 }
