@@ -42,11 +42,19 @@ std::vector<Claim> claims_of(const JobRecord& job, const std::map<int, RankFacts
   return claims;
 }
 
-std::int64_t last_step_of(const fs::path& folder, int rank) {
+/// The last step that a rank has written.
+IndexedStep last_step_of(const fs::path& folder, int rank) {
   const fs::path index = index_file(journal_file(folder, rank));
-  if (!fs::exists(index)) return 0;
+  if (!fs::exists(index)) return {};
   const StepIndex read = read_step_index(index);
-  return read.steps.empty() ? 0 : read.steps.back().step;
+  return read.steps.empty() ? IndexedStep() : read.steps.back();
+}
+
+/// Whether values after the update were observed.
+bool is_after_update(const StepSummary& step) {
+  return std::ranges::any_of(step.groups, [](const auto& group) {
+    return group.second[static_cast<std::size_t>(Phase::post_step)] != Digest();
+  });
 }
 
 /// `failure`: of the rank's hook; empty: none.
@@ -55,7 +63,8 @@ RankExit exit_of_rank(const fs::path& folder, int rank, const std::string& failu
   const RankStatus status = read_rank_status(rank_status_file(folder, rank));
   RankExit exit;
   exit.rank = rank;
-  exit.step = std::max(status.step, last_step_of(folder, rank));
+  const IndexedStep last = last_step_of(folder, rank);
+  exit.step = std::max(status.step, last.step);
   exit.rows = status.rows;
   exit.error = status.error;
   if (!failure.empty()) {  // the rank trained on, and nobody knows how
@@ -79,6 +88,8 @@ RankExit exit_of_rank(const fs::path& folder, int rank, const std::string& failu
       exit.detail = "aborted in " + place_in_stacks(folder, rank);
     }
   }
+  exit.is_after_step =
+      exit.kind != ExitKind::finished && last.step == exit.step && is_after_update(last.summary);
   return exit;
 }
 

@@ -201,6 +201,7 @@ void add_stall(const Stall& stall, bool hangs, std::vector<RankExit>& exits) {
     end.kind = ExitKind::unfinished;
     end.error.clear();
     end.step = one.steps + 1;
+    end.is_after_step = false;
     end.cause = one.state == StalledState::gone      ? ExitCause::unseen
                 : one.state == StalledState::stopped ? ExitCause::stopped
                                                      : ExitCause::no_progress;

@@ -45,7 +45,7 @@ Finding finding_of(const Claim& claim, const RankExit& end) {
   finding.failure =
       RankFailure{end.rank, exit_in_words(end), end.error, end.last_output, std::nullopt};
   finding.sentence = fmt::format("rank {} {}", end.rank, exit_in_words(end));
-  if (end.step > 0) finding.sentence += fmt::format(" in step {}", end.step);
+  if (end.step > 0) finding.sentence += " " + end_in_words(end);
   if (!end.error.empty()) finding.sentence += ": " + first_sentence(end.error);
   if (!finding.sentence.ends_with('.')) finding.sentence += ".";
   return finding;
@@ -117,8 +117,7 @@ std::string unknown_ends_in_words(const CellEvidence& cell) {
     return one.cause == ExitCause::interrupted;
   });
   if (end == cell.exits.end()) return other_machines_in_words(cell);
-  const std::string where =
-      end->step == 0 ? "before the first step" : fmt::format("in step {}", end->step);
+  const std::string where = end_in_words(*end);
   if (cell.is_job && !end->detail.empty()) {  // its hook failed
     return fmt::format("rank {} {}: {}", end->rank, where, end->detail);
   }

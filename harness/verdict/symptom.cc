@@ -20,10 +20,6 @@ namespace {
 /// A line has no room for a page-long error.
 constexpr std::size_t kMostOfAnError = 300;
 
-std::string in_step(std::int64_t step) {
-  return step > 0 ? fmt::format("in step {}", step) : "before the first step";
-}
-
 /// The most informative culprit: a rank that raised, in the earliest step, with the lowest number.
 /// The order in which ranks ended is a matter of chance.
 const RankExit* telling_end(const CellFacts& facts) {
@@ -50,7 +46,7 @@ Symptom error_of(const RankExit& end, std::int64_t wrong_step) {
   symptom.error = beginning(first_sentence(end.error), kMostOfAnError);
   const std::string late = after_wrong_step(wrong_step, end.step);
   symptom.kind = late.empty() ? SymptomKind::raised : SymptomKind::raised_late;
-  symptom.text = fmt::format("raised {}{}: {}", in_step(end.step), late,
+  symptom.text = fmt::format("raised {}{}: {}", end_in_words(end), late,
                              symptom.error.empty() ? "an error without a message" : symptom.error);
   return symptom;
 }
@@ -61,7 +57,7 @@ Symptom not_finished(const CellFacts& facts, const RankExit& end, std::int64_t w
   symptom.step = end.step;
   symptom.wrong_step = wrong_step;
   symptom.text = fmt::format("not finished: rank {} {} {}{}", end.rank, exit_in_words(end),
-                             in_step(end.step), after_wrong_step(wrong_step, end.step));
+                             end_in_words(end), after_wrong_step(wrong_step, end.step));
   if (const std::size_t more = facts.culprits.size() - 1; more > 0) {
     symptom.text += fmt::format(", and {} more {}", more, more == 1 ? "rank" : "ranks");
   }

@@ -97,6 +97,8 @@ struct RankExit {
   std::optional<std::int64_t> step_began_ns = {};
   std::optional<RendezvousState> rendezvous = {};  ///< absent: unknown
   ExitCause cause = ExitCause::none;
+  /// Of a watched job, whose steps begin with an update: that of `step` had ended.
+  bool is_after_step = false;
 
   bool operator==(const RankExit&) const = default;
 };
@@ -104,6 +106,9 @@ struct RankExit {
 /// "raised an error", "was killed by signal 6 (SIGABRT)", "did not finish within its limit of 2 s",
 /// "did not finish (stopped by SIGSTOP)".
 std::string exit_in_words(const RankExit& end);
+
+/// "in step 4", "after step 4", "before the first step".
+std::string end_in_words(const RankExit& end);
 
 /// Whether every rank came to its end. Without ranks it is true.
 bool all_finished(const std::vector<RankExit>& exits);

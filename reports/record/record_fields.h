@@ -141,16 +141,16 @@ struct Fields<Finding> {
 
 template <>
 struct Fields<RankExit> {
-  static constexpr auto list =
-      std::tuple(field("rank", &RankExit::rank), field("kind", &RankExit::kind, 0, "ending"),
-                 field("code", &RankExit::code), field("order", &RankExit::order),
-                 field("step", &RankExit::step), field("error", &RankExit::error),
-                 field("detail", &RankExit::detail), field("last_output", &RankExit::last_output),
-                 field("line", &RankExit::line, 1), field("step_s", &RankExit::step_s, 1),
-                 field("ended_ns", &RankExit::ended_ns, 3), field("limit_s", &RankExit::limit_s, 4),
-                 field("step_began_ns", &RankExit::step_began_ns, 4),
-                 field("rendezvous", &RankExit::rendezvous, 4), field("rows", &RankExit::rows, 4),
-                 field("cause", &RankExit::cause, 5));
+  static constexpr auto list = std::tuple(
+      field("rank", &RankExit::rank), field("kind", &RankExit::kind, 0, "ending"),
+      field("code", &RankExit::code), field("order", &RankExit::order),
+      field("step", &RankExit::step), field("is_after_step", &RankExit::is_after_step, kSince2),
+      field("error", &RankExit::error), field("detail", &RankExit::detail),
+      field("last_output", &RankExit::last_output), field("line", &RankExit::line, 1),
+      field("step_s", &RankExit::step_s, 1), field("ended_ns", &RankExit::ended_ns, 3),
+      field("limit_s", &RankExit::limit_s, 4), field("step_began_ns", &RankExit::step_began_ns, 4),
+      field("rendezvous", &RankExit::rendezvous, 4), field("rows", &RankExit::rows, 4),
+      field("cause", &RankExit::cause, 5));
 };
 
 template <>

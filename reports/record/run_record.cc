@@ -15,6 +15,11 @@ std::string with_detail(std::string_view text, const RankExit& end) {
 
 }  // namespace
 
+std::string end_in_words(const RankExit& end) {
+  if (end.step == 0) return "before the first step";
+  return fmt::format("{} step {}", end.is_after_step ? "after" : "in", end.step);
+}
+
 std::string exit_in_words(const RankExit& end) {
   switch (end.kind) {
     case ExitKind::finished:

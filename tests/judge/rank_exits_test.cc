@@ -97,6 +97,8 @@ TEST(Endings, BeforeTheFirstStepNameNone) {
   RankExit end = exit_of(0, ExitKind::raised, 0);
   end.step = 1;
   EXPECT_EQ(sentence_of(end), "rank 0 raised an error in step 1.");
+  end.is_after_step = true;
+  EXPECT_EQ(sentence_of(end), "rank 0 raised an error after step 1.");
   end.step = 0;
   EXPECT_EQ(sentence_of(end), "rank 0 raised an error.");
 }

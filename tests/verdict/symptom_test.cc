@@ -515,6 +515,15 @@ TEST_F(Symptoms, OfARankThatHangsOrDiesAreNotFinished) {
   EXPECT_EQ(found.text, "not finished: rank 1 was killed by signal 6 (SIGABRT) in step 2");
 }
 
+TEST_F(Symptoms, OfARankThatDiesAfterAnUpdateSaySo) {
+  right_steps(1, 1);
+  exits_[1] = exit_of(1, ExitKind::signalled, 0);
+  exits_[1].code = 9;
+  exits_[1].detail = "SIGKILL";
+  exits_[1].is_after_step = true;
+  EXPECT_EQ(symptom().text, "not finished: rank 1 was killed by signal 9 (SIGKILL) after step 2");
+}
+
 TEST_F(Symptoms, OfARankThatDiesAfterAWrongStepSayBoth) {
   on_ranks(1, "w", {4, 8});
   reference_.add(0, 1, "w", {1, 2});

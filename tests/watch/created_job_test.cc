@@ -61,19 +61,23 @@ class CreatedJob : public testing::Test {
     return lockstep_watch_open(&options);
   }
 
-  /// One step with a gradient of `value`.
+  /// Step 1, with a gradient of `value`.
   static void train(lockstep_watch* watch, float value) {
+    EXPECT_EQ(lockstep_watch_begin_step(watch, 1), 0) << lockstep_watch_error();
+    observe(watch, "pre_step", "gradient", value);
+  }
+
+  static void observe(lockstep_watch* watch, const char* phase, const char* kind, float value) {
     const std::int64_t shape = 1;
     lockstep_watch_tensor tensor = {};
-    tensor.phase = "pre_step";
-    tensor.kind = "gradient";
+    tensor.phase = phase;
+    tensor.kind = kind;
     tensor.name = "weight";
     tensor.dtype = "float32";
     tensor.dimensions = 1;
     tensor.local_shape = &shape;
     const lockstep_watch_value values = {lockstep_watch_describe(watch, &tensor), 0, &value,
                                          nullptr};
-    EXPECT_EQ(lockstep_watch_begin_step(watch, 1), 0) << lockstep_watch_error();
     EXPECT_EQ(lockstep_watch_observe(watch, &values, 1), 0) << lockstep_watch_error();
   }
 
@@ -188,6 +192,23 @@ TEST_F(CreatedJob, TellsTheErrorOfARank) {
   const JobRecord job = judged();
   EXPECT_EQ(verdict_of(job), Verdict::violated);
   EXPECT_EQ(job.exits.at(1).error, "ValueError: no batch");
+  EXPECT_EQ(job.symptom.text, "raised in step 1: ValueError: no batch");
+}
+
+/// Steps begin with the update, so an error in the forward pass of step 2 comes after step 1.
+TEST_F(CreatedJob, TellsWhetherTheUpdateOfTheLastStepHadEnded) {
+  for (const int rank : {0, 1}) {
+    lockstep_watch* const watch = opened(rank);
+    ASSERT_TRUE(watch) << lockstep_watch_error();
+    train(watch, 1);
+    observe(watch, "post_step", "parameter", 2);
+    EXPECT_EQ(lockstep_watch_end(watch, rank == 0 ? nullptr : "ValueError: no batch"), 0);
+    EXPECT_EQ(lockstep_watch_close(watch), 0);
+  }
+  const JobRecord job = judged();
+  EXPECT_EQ(job.symptom.text, "raised after step 1: ValueError: no batch");
+  EXPECT_TRUE(job.exits.at(1).is_after_step);
+  EXPECT_FALSE(job.exits.at(0).is_after_step);
 }
 
 TEST_F(CreatedJob, IsNotThatOfAnEarlierOne) {
