@@ -30,6 +30,10 @@ namespace {
 
 constexpr std::int64_t kManyElements = 1 << 20;  // take longer to measure than threads to start
 
+// A collective whose other ranks have failed may keep a GPU busy for ever.
+constexpr std::chrono::seconds kMostAtEnd(120);
+constexpr std::chrono::seconds kMostAfterError(10);
+
 std::string_view text(const char* characters) { return characters ? characters : ""; }
 
 std::vector<std::int64_t> sizes(const std::int64_t* first, std::int32_t count) {
@@ -97,7 +101,7 @@ void RankWatch::write_facts() const {
 }
 
 void RankWatch::close() {
-  finish_work(true);
+  finish_work(kMostAtEnd);
   writer_.finish();
   if (is_created_) seal_if_all_ended(folder_, world_size_);
 }
@@ -110,7 +114,7 @@ void RankWatch::end(const char* error) {
                       .rows = writer_.rows()};
   };
   try {
-    finish_work(true);
+    finish_work(error ? kMostAfterError : kMostAtEnd);
     keep_copies();
     writer_.finish();
   } catch (...) {
@@ -120,15 +124,11 @@ void RankWatch::end(const char* error) {
   write_status(status());
 }
 
-void RankWatch::finish_work(bool is_end) {
-  constexpr std::chrono::minutes kMost(2);
-  if (!is_end) {
-    work_.finish();
-  } else if (!work_.finish(kMost)) {
-    throw machine_fault(
-        fmt::format("a GPU did not do its work within {} minutes after the end", kMost.count()),
-        "Values that it had yet to measure are missing in the journal.");
-  }
+void RankWatch::finish_work(std::optional<std::chrono::seconds> limit) {
+  if (work_.finish(limit)) return;
+  throw machine_fault(fmt::format("a GPU did not do its work within {} s after the end of the rank",
+                                  limit->count()),
+                      "Values that it had yet to measure are missing in the journal.");
 }
 
 std::int64_t RankWatch::describe(const lockstep_watch_tensor& described) {
@@ -297,7 +297,7 @@ void RankWatch::observe_next_on_gpu(std::span<const lockstep_watch_value> values
 void RankWatch::write(std::span<const lockstep_watch_value> values, Append add) {
   const bool may_store = stores();
   if (may_store) {
-    finish_work(false);
+    finish_work({});
     keep_copies();
   }
   std::vector<Measured> rows = measured(values);

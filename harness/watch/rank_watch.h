@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -93,8 +94,8 @@ class RankWatch {
   void write_on_gpu(std::span<const lockstep_watch_value> values, void* stream, Append add);
   void append_next(std::vector<Measured> rows);
 
-  /// Waits until all rows are written. `is_end`: not forever.
-  void finish_work(bool is_end);
+  /// Waits until all rows are written, at most so long if given. Throws Error (machine).
+  void finish_work(std::optional<std::chrono::seconds> limit);
 
   /// The row of a value that has not been measured.
   Measured unmeasured(const lockstep_watch_value& value) const;

@@ -138,7 +138,7 @@ void RankWatch::write_on_gpu(std::span<const lockstep_watch_value> values, void*
   work_.require_success();  // else its batches stay
   OnGpu found = on_gpu(values);
   if (stores() || size_of(found.bytes) > kCopied) {
-    finish_work(false);
+    finish_work({});
     keep_copies();
     (this->*add)(waited_for(values, std::move(found), stream));
     return;
