@@ -215,13 +215,20 @@ ExitStatus status_of_coverage(const JobRecord& job, const WatchRequest& request)
   return request.is_strict && !is_whole ? ExitStatus::undecided : ExitStatus::as_expected;
 }
 
+/// The command of a job, its program without the folder: the whole one is on record.
+std::string title_of_command(std::vector<std::string> command) {
+  if (!command.empty() && fs::path(command[0]).is_absolute()) {
+    command[0] = fs::path(command[0]).filename();
+  }
+  return fmt::format("{}", fmt::join(command, " "));
+}
+
 bool has_diverged(const JobRecord& job) { return first_difference(job) != nullptr; }
 
 }  // namespace
 
 RunRecord record_of_job(const WatchRequest& request) {
-  const std::string title =
-      request.label.empty() ? fmt::format("{}", fmt::join(request.job, " ")) : request.label;
+  const std::string title = request.label.empty() ? title_of_command(request.job) : request.label;
   RunRecord run = record_of_new_job(title, request.agree_every);
   for (const std::string& word : request.command) run.command.push_back(mask_secrets(word));
   run.jobs[0].node = request.node;

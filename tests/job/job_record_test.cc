@@ -1,0 +1,36 @@
+#include "harness/job/job_record.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+std::string title_of_job(const std::vector<std::string>& words, const std::string& label = "") {
+  WatchRequest request;
+  request.job = words;
+  request.label = label;
+  return record_of_job(request).jobs[0].title;
+}
+
+TEST(TitleOfAJob, NamesItsProgramWithoutTheFolder) {
+  EXPECT_EQ(title_of_job({"/opt/venv/bin/torchrun", "/home/train.py"}), "torchrun /home/train.py");
+  EXPECT_EQ(title_of_job({"./train.sh", "a"}), "./train.sh a");
+  EXPECT_EQ(title_of_job({"torchrun", "train.py"}), "torchrun train.py");
+  EXPECT_EQ(title_of_job({"/opt/venv/bin/torchrun"}, "mine"), "mine");
+  EXPECT_EQ(title_of_job({}), "");
+}
+
+TEST(RecordOfAJob, HasTheWholeCommand) {
+  WatchRequest request;
+  request.job = {"/bin/true"};
+  request.command = {"lockstep", "watch", "--", "/bin/true"};
+  EXPECT_THAT(record_of_job(request).command,
+              testing::ElementsAre("lockstep", "watch", "--", "/bin/true"));
+}
+
+}  // namespace
+}  // namespace lockstep
