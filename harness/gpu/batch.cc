@@ -107,20 +107,6 @@ void give(void* kernel, const PlacedLaunches& placed, std::uint64_t device, std:
           "cuMemcpyDtoHAsync");
 }
 
-/// Of any thread.
-class CurrentContext {
- public:
-  explicit CurrentContext(Driver::Context context) {
-    require(driver().cuCtxPushCurrent(context), "cuCtxPushCurrent");
-  }
-  ~CurrentContext() {
-    Driver::Context popped = nullptr;
-    driver().cuCtxPopCurrent(&popped);
-  }
-  CurrentContext(const CurrentContext&) = delete;
-  CurrentContext& operator=(const CurrentContext&) = delete;
-};
-
 }  // namespace
 
 void Buffer::require_size(std::size_t bytes) {
@@ -144,6 +130,15 @@ void Buffer::free() {
   }
 }
 
+CurrentContext::CurrentContext(Driver::Context context) {
+  require(driver().cuCtxPushCurrent(context), "cuCtxPushCurrent");
+}
+
+CurrentContext::~CurrentContext() {
+  Driver::Context popped = nullptr;
+  driver().cuCtxPopCurrent(&popped);
+}
+
 BesideCaptures::BesideCaptures() : mode_(kRelaxed) {
   require(driver().cuThreadExchangeStreamCaptureMode(&mode_), "cuThreadExchangeStreamCaptureMode");
 }
@@ -155,14 +150,12 @@ BatchMemory::Slot* BatchMemory::unused() {
   return found == slots_.end() ? nullptr : &*found;
 }
 
-BatchMemory::Slot& BatchMemory::take(Driver::Context context) {
+BatchMemory::Slot& BatchMemory::take() {
   std::unique_lock lock(mutex_);
   if (!unused() && slots_.size() < kMost) {
     void* event = nullptr;
     require(driver().cuEventCreate(&event, kWithoutTiming), "cuEventCreate");
-    Slot& slot = slots_.emplace_back();
-    slot.context = context;
-    slot.event = event;
+    slots_.emplace_back().event = event;
   }
   is_given_back_.wait(lock, [&] { return unused() != nullptr; });
   Slot& slot = *unused();
@@ -191,7 +184,7 @@ bool BatchMemory::free() {
 }
 
 Batch::Batch(BatchMemory& memory, Driver::Context context)
-    : memory_(memory), slot_(memory.take(context)) {}
+    : memory_(memory), context_(context), slot_(memory.take()) {}
 
 Batch::~Batch() {
   try {
@@ -224,7 +217,7 @@ void Batch::start(void* kernel, std::span<const TensorTask> tasks,
 
 bool Batch::is_done() const {
   const BesideCaptures beside_captures;
-  const CurrentContext current(slot_.context);
+  const CurrentContext current(context_);
   const Driver::Result result = driver().cuEventQuery(slot_.event);
   if (result == kIsNotReady) return false;
   require(result, "cuEventQuery");
@@ -233,7 +226,7 @@ bool Batch::is_done() const {
 
 void Batch::wait() const {
   const BesideCaptures beside_captures;
-  const CurrentContext current(slot_.context);
+  const CurrentContext current(context_);
   require(driver().cuEventSynchronize(slot_.event), "cuEventSynchronize");
 }
 

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
-#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -41,6 +40,15 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
+/// While it lives, a context is the current one of this thread.
+class CurrentContext {
+ public:
+  explicit CurrentContext(Driver::Context context);  ///< throws Unavailable
+  ~CurrentContext();
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+};
+
 /// While it lives, calls of this thread do not end a capture of a CUDA graph by another thread.
 class BesideCaptures {
  public:
@@ -59,7 +67,6 @@ class BatchMemory {
   static constexpr std::size_t kMost = 32;  ///< batches at the same time
 
   struct Slot {
-    Driver::Context context = nullptr;
     void* event = nullptr;
     Buffer on_device{Buffer::Place::device};
     Buffer on_host{Buffer::Place::host};
@@ -69,7 +76,7 @@ class BatchMemory {
 
   /// A slot that no batch uses; if all are, the first that becomes free. Throws Unavailable. The
   /// context must be current.
-  Slot& take(Driver::Context context);
+  Slot& take();
   void give_back(Slot& slot);
 
   /// Returns whether the GPU uses nothing any more. The context must be current.
@@ -111,6 +118,7 @@ class Batch {
 
  private:
   BatchMemory& memory_;
+  Driver::Context context_;
   BatchMemory::Slot& slot_;
   std::size_t sums_ = 0;  ///< how many
   std::vector<std::span<const std::byte>> copies_;

@@ -26,11 +26,12 @@ void require_no_capture(void* stream) {
 
 Measurer::~Measurer() {
   for (InContext& in : contexts_) {
-    if (driver().cuCtxPushCurrent(in.context) != 0) continue;  // the process ends
-    const bool is_unused = in.memory.free();
-    if (in.module && is_unused) driver().cuModuleUnload(in.module);
-    Driver::Context popped = nullptr;
-    driver().cuCtxPopCurrent(&popped);
+    try {
+      const CurrentContext current(in.context);
+      const bool is_unused = in.memory.free();
+      if (in.module && is_unused) driver().cuModuleUnload(in.module);
+    } catch (const Unavailable&) {  // the process ends
+    }
   }
 }
 

@@ -8,11 +8,9 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <numeric>
 #include <span>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +18,7 @@
 #include "harness/record/rank_status.h"
 #include "harness/record/watch_control.h"
 #include "harness/watch/lockstep_watch.h"
+#include "tests/command.h"
 #include "tests/gpu/standin_driver.h"
 #include "tests/temporary_folder.h"
 
@@ -96,12 +95,6 @@ void set_to_zero(std::vector<Tensor>& tensors) {
     std::ranges::fill(tensor.floats, 0.0F);
     std::ranges::fill(tensor.wholes, 0);
   }
-}
-
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 /// The contents of the files of a rank that hold values.

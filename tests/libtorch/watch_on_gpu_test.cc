@@ -7,15 +7,15 @@
 #include <gtest/gtest.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "harness/record/watch_control.h"
 #include "harness/watch/torch/watch.h"
+#include "tests/command.h"
 #include "tests/gpu/standin_driver.h"
 #include "tests/temporary_folder.h"
 
@@ -89,12 +89,6 @@ at::Tensor on(c10::Device device, std::vector<float>& values, at::IntArrayRef si
       at::scalarTypeToTypeMeta(at::kFloat));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
   return tensor;
-}
-
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 class LibtorchWatchOnGpu : public testing::Test {
