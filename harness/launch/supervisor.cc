@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <thread>
 
 #include "harness/launch/interruption.h"
 
@@ -14,6 +15,8 @@ namespace {
 
 /// Polls are a tenth of a second apart.
 constexpr std::chrono::milliseconds kLateLook{500};
+/// A process in an uninterruptible call, as that of a driver, does not stop before its end.
+constexpr std::chrono::milliseconds kLongestStop{500};
 
 std::string seconds(std::chrono::milliseconds time) {
   return fmt::format("{} s", std::chrono::duration<double>(time).count());
@@ -29,6 +32,20 @@ siginfo_t look_at(pid_t pid, int options) {
 }
 
 bool has_ended(pid_t pid) { return look_at(pid, WEXITED).si_pid == pid; }
+
+bool is_still(pid_t pid) { return look_at(pid, WSTOPPED | WEXITED).si_pid == pid; }
+
+/// Kills process groups, given by their leaders. All stand still before the first is killed, so
+/// that none sees its peers go and records it, however late this process comes to the next one.
+void kill_together(const std::vector<pid_t>& leaders) {
+  for (const pid_t pid : leaders) ::kill(-pid, SIGSTOP);
+  const auto last_moment = std::chrono::steady_clock::now() + kLongestStop;
+  while (!std::all_of(leaders.begin(), leaders.end(), is_still) &&
+         std::chrono::steady_clock::now() < last_moment) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  for (const pid_t pid : leaders) ::kill(-pid, SIGKILL);
+}
 
 }  // namespace
 
@@ -206,16 +223,17 @@ void Supervisor::ask_rest_to_end() {
 void Supervisor::end_rest(const Reason& reason) {
   if (clean_up_ > clean_up_.zero()) ask_rest_to_end();
   std::vector<std::pair<std::size_t, Reason>> rest;
+  std::vector<pid_t> leaders;
   for (std::size_t rank = 0; rank < pids_.size(); ++rank) {
     if (pids_[rank] == 0) continue;
+    leaders.push_back(pids_[rank]);
     const siginfo_t stop = look_at(pids_[rank], WSTOPPED);
     const bool is_stopped = stop.si_pid != 0;
     rest.emplace_back(
         rank, is_stopped ? Reason{ExitCause::stopped, "stopped by " + signal_name(stop.si_status)}
                          : reason);
   }
-  // All are killed before the first is reaped, so that none sees its peers go and reports it.
-  for (const auto& [rank, why] : rest) ::kill(-pids_[rank], SIGKILL);
+  kill_together(leaders);
   for (const auto& [rank, why] : rest) {
     reap(rank);
     note_end(rank, ExitKind::unfinished, 0, why);

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -128,6 +130,30 @@ TEST_F(Launch, StoppedRankIsToldFromASlowOne) {
   EXPECT_EQ(exits[1].detail, "stopped by SIGSTOP");
   EXPECT_EQ(exits[1].cause, ExitCause::stopped);
   EXPECT_EQ(exits[1].limit_s, std::nullopt) << "that is why it did not finish";
+}
+
+/// A rank that lost a peer would report this as the end of its own collective.
+TEST_F(Launch, NoRankSeesAnotherBeEnded) {
+  constexpr int kRanks = 60;
+  options_.limit = 500ms;
+  std::array<int, 2> channel{};
+  ASSERT_EQ(::pipe(channel.data()), 0);
+  launch(kRanks, [&channel](const RankPlacement& placement) {
+    pid_t first = ::getpid();
+    for (int rank = 1; rank < kRanks && placement.rank == 0; ++rank) {
+      if (::write(channel[1], &first, sizeof(first)) != sizeof(first)) return 1;
+    }
+    if (placement.rank == 0) return wait_for_ever(placement);
+    if (::read(channel[0], &first, sizeof(first)) != sizeof(first)) return 2;
+    pollfd end{static_cast<int>(::syscall(SYS_pidfd_open, first, 0)), POLLIN, 0};
+    std::cout << "waits" << std::endl;
+    while (::poll(&end, 1, -1) < 0) {
+    }
+    std::cout << "rank 0 is gone" << std::endl;
+    return wait_for_ever(placement);
+  });
+  for (const int fd : channel) ::close(fd);
+  for (int rank = 1; rank < kRanks; ++rank) EXPECT_EQ(log(rank), "waits\n") << "rank " << rank;
 }
 
 TEST_F(Launch, OthersGetTheGraceOnceARankFailed) {
