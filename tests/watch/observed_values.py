@@ -70,7 +70,7 @@ def close(found, wanted, elements):
 
 
 def check_threads_of():
-    from lockstep._hook import threads_of
+    from lockstep._machines import threads_of
 
     cores = len(os.sched_getaffinity(0))
     before = torch.get_num_threads()

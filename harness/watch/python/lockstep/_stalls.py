@@ -30,6 +30,8 @@ _MOST_MARKS = 512  # steps whose collectives are told apart
 _UNKNOWN_STEP = -1
 _SIGNAL = 9  # after SIGRTMIN
 
+progress = None  # a Progress of this process, once torch.distributed is imported
+
 _LIBRARIES = tuple({os.path.realpath(os.path.dirname(os.__file__)) + os.sep,
                     os.path.realpath(sys.prefix) + os.sep,
                     os.path.dirname(os.path.realpath(__file__)) + os.sep})
