@@ -42,12 +42,17 @@ std::vector<Claim> claims_of(const JobRecord& job, const std::map<int, RankFacts
   return claims;
 }
 
-/// The last step that a rank has written.
+/// The last step that a rank has written, as far as its index can be read: a rank that is killed at
+/// its start, or that finds the disk full, leaves an empty one. The judge tells its fault.
 IndexedStep last_step_of(const fs::path& folder, int rank) {
   const fs::path index = index_file(journal_file(folder, rank));
   if (!fs::exists(index)) return {};
-  const StepIndex read = read_step_index(index);
-  return read.steps.empty() ? IndexedStep() : read.steps.back();
+  try {
+    const StepIndex read = read_step_index(index);
+    return read.steps.empty() ? IndexedStep() : read.steps.back();
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 /// Whether values after the update were observed.

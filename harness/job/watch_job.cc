@@ -61,7 +61,7 @@ class Meanwhile {
     if (!diverged_ && follower_.diverged() && follower_.last_step() >= next_check_) {
       try {
         confirm();
-      } catch (const Error&) {  // the ranks are writing; the report reads the files again
+      } catch (const std::exception&) {  // the ranks are writing; the report reads the files again
         next_check_ = after(follower_.last_step());
       }
     }
@@ -114,7 +114,7 @@ class Meanwhile {
       foreign_ = found->step;
       say(found->sentence);
       ask_to_keep();
-    } catch (const Error&) {  // the ranks are writing; the end compares the files again
+    } catch (const std::exception&) {  // the ranks are writing; the end compares the files again
     }
   }
 
@@ -252,13 +252,13 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
     meanwhile.finish();
     end.is_cut = meanwhile.has_ended_job();
   }
-  add_ranks(run.jobs[0], folder, end);
-  run.planned = counts_of(run);  // the claims follow from what the ranks observed
-  run.environment.torch_version = torch_of(files);
   try {
+    add_ranks(run.jobs[0], folder, end);
+    run.planned = counts_of(run);  // the claims follow from what the ranks observed
+    run.environment.torch_version = torch_of(files);
     judge_run(run, folder, {.fills_charts = request.fills_charts});
-  } catch (const Error& error) {  // the job has ended, and its status must not be lost
-    run.jobs[0].unsealed = error.what();
+  } catch (...) {  // the job has ended, and its status must not be lost
+    run.jobs[0].unsealed = caught_error().what();
   }
   save(run, folder);
   const JobRecord judged = without_known(run.jobs[0], request.known);

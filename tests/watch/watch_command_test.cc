@@ -211,6 +211,18 @@ TEST_F(WatchCommand, OutlivesAFullDisk) {
   EXPECT_EQ(run_shell(kLockstep + " report " + out().string()).status, 2);
 }
 
+/// As a rank leaves it that finds a full disk at its start, or is killed there.
+TEST_F(WatchCommand, PassesTheStatusOfAJobWithAnEmptyIndex) {
+  const Outcome outcome = watch(
+      "", fmt::format("sh -c '{}; : > $LOCKSTEP_WATCH_FOLDER/rank-0.index; exit 5'",
+                      two_ranks("one_training")));
+  EXPECT_EQ(outcome.status, 5) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("rank-0.index"));
+  const Outcome report = run_shell(kLockstep + " report " + out().string());
+  EXPECT_EQ(report.status, 1) << report.err;
+  EXPECT_THAT(unwrapped(report.out), HasSubstr("rank-0.index"));
+}
+
 TEST_F(WatchCommand, CountsCollectivesByTheGroupsThatCalledThem) {
   const Outcome outcome = watch("", forked_ranks("several_groups"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
