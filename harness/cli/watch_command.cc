@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <regex>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -23,6 +22,7 @@
 #include "harness/cli/watch_comparison.h"
 #include "harness/job/watch_job.h"
 #include "harness/job/watch_request.h"
+#include "harness/launch/python_on_path.h"
 #include "reports/base/error.h"
 #include "reports/base/regular_file.h"
 #include "reports/formats/renderer.h"
@@ -57,9 +57,10 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
   app.add_option("--until", words.until, "the last step to observe")->type_name("STEP");
   app.add_flag("--off", words.begins_off,
                "observe nothing until a file 'on' is in the run's folder");
-  app.add_option("--tensors", words.tensors, "observe only parameters with such names")
+  app.add_option("--tensors", words.tensors,
+                 "observe only parameters with such names, a regular expression of Python")
       ->type_name("REGEX");
-  app.add_option("--ignore", words.ignore, "leave out parameters with such names")
+  app.add_option("--ignore", words.ignore, "leave out parameters with such names, likewise")
       ->type_name("REGEX");
   app.add_option("--replicas", words.replicas,
                  "every N ranks in a row hold other parts of the tensors: tp=2")
@@ -161,11 +162,9 @@ void read_settings(WatchWords& words) {
 }
 
 void check_expression(const char* option, const std::string& text) {
-  try {
-    static_cast<void>(std::regex(text));
-  } catch (const std::regex_error&) {
-    throw bad_value(option, text, "a regular expression");
-  }
+  const std::string fault = fault_in_expression(text);
+  if (fault.empty()) return;
+  throw bad_value(option, text, fmt::format("a regular expression of Python ({})", fault));
 }
 
 void check_replicas(const std::string& text) {

@@ -21,6 +21,19 @@ except BaseException as error:
     print("lockstep-error", type(error).__name__ + ":", str(error).partition("\n")[0])
 )";
 
+constexpr const char* kQuestionOfExpression = R"(
+import re, sys
+try:
+    re.compile(sys.argv[1])
+except Exception as error:
+    print("lockstep-error", error)
+)";
+
+std::string path_of_python() {
+  const std::string path = find_program("python3");
+  return path.empty() ? find_program("python") : path;
+}
+
 /// The text after `word` at the beginning of a line; empty if no line has it.
 std::string told(const std::string& output, const std::string& word) {
   std::istringstream lines(output);
@@ -34,8 +47,7 @@ std::string told(const std::string& output, const std::string& word) {
 
 PythonOnPath find_python(std::chrono::milliseconds limit) {
   PythonOnPath python;
-  python.path = find_program("python3");
-  if (python.path.empty()) python.path = find_program("python");
+  python.path = path_of_python();
   if (python.path.empty()) return python;
   const Probe asked = probe_program({python.path, "-c", kQuestion}, limit);
   const std::string version = told(asked.output, "lockstep-python");
@@ -49,6 +61,13 @@ PythonOnPath find_python(std::chrono::milliseconds limit) {
   python.problem = told(asked.output, "lockstep-error");
   if (python.problem.empty()) python.problem = "the query of torch " + exit_in_words(asked.end);
   return python;
+}
+
+std::string fault_in_expression(const std::string& expression) {
+  const std::string python = path_of_python();
+  if (expression.empty() || python.empty()) return {};
+  const std::vector<std::string> asked{python, "-ISc", kQuestionOfExpression, expression};
+  return told(probe_program(asked, std::chrono::seconds(10)).output, "lockstep-error");
 }
 
 }  // namespace lockstep

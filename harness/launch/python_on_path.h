@@ -17,4 +17,7 @@ struct PythonOnPath {
 /// Imports torch in a separate process, within `limit`.
 PythonOnPath find_python(std::chrono::milliseconds limit);
 
+/// What Python says against a regular expression; empty: nothing, or there is no Python to ask.
+std::string fault_in_expression(const std::string& expression);
+
 }  // namespace lockstep

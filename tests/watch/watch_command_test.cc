@@ -86,6 +86,16 @@ TEST_F(WatchCommand, RefusesWrongArguments) {
   EXPECT_FALSE(fs::exists(out()));
 }
 
+/// The hook searches names with Python's expressions, which differ from those of C++.
+TEST_F(WatchCommand, TakesTheRegularExpressionsOfPython) {
+  EXPECT_EQ(watch("--ignore '(?i)HEAD|(?<!lm_)head' --tensors '[^]]x'", "true").status, 3);
+  for (const char* wrong : {"--ignore '[^]x'", "--tensors '\\cA'"}) {
+    const Outcome outcome = watch(wrong, "true");
+    EXPECT_EQ(outcome.status, 64) << wrong;
+    EXPECT_THAT(unwrapped(outcome.err), HasSubstr("give a regular expression of Python (")) << wrong;
+  }
+}
+
 TEST_F(WatchCommand, ReadsTheSettingsOfTheRepository) {
   const TemporaryFolder repository;
   const auto watch_in = [&](const std::string& settings, const std::string& options) {
