@@ -80,9 +80,9 @@ JobEnd JobProcess::wait(const std::function<void()>& meanwhile) {
   for (;;) {
     int status = 0;
     const pid_t ended = ::waitpid(pid_, &status, WNOHANG);
-    const bool is_interrupted = Interruption::noted() != 0;
-    if (ended == pid_ && WIFEXITED(status)) return {WEXITSTATUS(status), is_interrupted};
-    if (ended == pid_ && WIFSIGNALED(status)) return {128 + WTERMSIG(status), is_interrupted};
+    const int interrupted_by = Interruption::noted();
+    if (ended == pid_ && WIFEXITED(status)) return {WEXITSTATUS(status), interrupted_by};
+    if (ended == pid_ && WIFSIGNALED(status)) return {128 + WTERMSIG(status), interrupted_by};
     pass_on_signal();
     meanwhile();
     ::poll(nullptr, 0, kPollMilliseconds);

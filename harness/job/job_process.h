@@ -11,9 +11,9 @@ namespace lockstep {
 
 /// How the command of a job ended.
 struct JobEnd {
-  int status = 0;               ///< of its exit; 128 + n for signal n, as a shell reports it
-  bool is_interrupted = false;  ///< the user sent a signal that asks it to end
-  bool is_cut = false;          ///< Lockstep ended it, because its ranks differed
+  int status = 0;          ///< of its exit; 128 + n for signal n, as a shell reports it
+  int interrupted_by = 0;  ///< the signal by which the user asked it to end; 0: none
+  bool is_cut = false;     ///< Lockstep ended it, because its ranks differed
 };
 
 /// The command of a watched job as a child process. It shares input, output and terminal with this

@@ -86,7 +86,7 @@ RankExit exit_of_rank(const fs::path& folder, int rank, const std::string& failu
     exit.kind = ExitKind::finished;
   } else {
     exit.kind = ExitKind::unfinished;
-    const bool is_by_owner = !end || end->is_cut || end->is_interrupted || end->status > 128;
+    const bool is_by_owner = !end || end->is_cut || end->interrupted_by != 0 || end->status > 128;
     exit.cause = is_by_owner ? ExitCause::interrupted : ExitCause::unseen;
     if (has_aborted(folder, rank)) {
       exit.cause = ExitCause::unseen;
@@ -254,12 +254,13 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
     const std::string failure = known == facts.end() ? "" : known->second.failure;
     job.exits.push_back(exit_of_rank(files, rank, failure, end));
   }
-  if (end && !end->is_cut && !end->is_interrupted) note_deaths(job.exits);
+  if (end && !end->is_cut && end->interrupted_by == 0) note_deaths(job.exits);
   note_elsewhere(job);
   job.claims = claims_of(job, facts);
   if (const auto stall = read_stall(files)) {
     const bool hangs = stall->is_open && !stall->is_over;
-    if (!stall->is_over && end && (end->is_cut || end->is_interrupted)) note_cut(*stall, job.exits);
+    if (!stall->is_over && end && (end->is_cut || end->interrupted_by != 0))
+      note_cut(*stall, job.exits);
     add_stall(*stall, hangs, job.exits);
     if (hangs && job.elsewhere.empty()) job.claims.push_back(collectives_match());
   }
@@ -307,6 +308,7 @@ int exit_of(const JobRecord& job, const JobEnd& end, const WatchRequest& request
 
 ExitStatus exit_by_expectation(const JobRecord& job, const JobEnd& end,
                                const WatchRequest& request) {
+  if (end.interrupted_by != 0) return exit_status_of_signal(end.interrupted_by);
   const bool diverged = has_diverged(job);
   const bool hung = has_hung(job);
   if (is_incomparable(job) && !hung) return ExitStatus::not_applicable;

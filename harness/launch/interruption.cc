@@ -10,7 +10,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::array<int, 2> kSignals{SIGINT, SIGTERM};
+constexpr std::array<int, 3> kSignals{SIGINT, SIGTERM, SIGHUP};
 
 // Safe to use in a signal handler.
 volatile sig_atomic_t noted_signal = 0;

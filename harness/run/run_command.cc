@@ -122,7 +122,7 @@ ExitStatus say_interrupted(const RunRecord& run, const std::string& folder) {
   std::fputs(
       fmt::format("{} Report: lockstep report {}\n", interrupted_in_words(run), folder).c_str(),
       stderr);
-  return Interruption::noted() == SIGTERM ? ExitStatus::terminated : ExitStatus::interrupted;
+  return exit_status_of_signal(Interruption::noted());
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "reports/base/exit_status.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 
@@ -33,6 +34,10 @@ ExitStatus exit_status(Error::Kind kind) {
   static_assert(static_cast<int>(Error::Kind::usage) == static_cast<int>(ExitStatus::usage));
   static_assert(static_cast<int>(Error::Kind::internal) == static_cast<int>(ExitStatus::defect));
   return static_cast<ExitStatus>(kind);
+}
+
+ExitStatus exit_status_of_signal(int signal) {
+  return signal == SIGINT ? ExitStatus::interrupted : ExitStatus::terminated;
 }
 
 ExitStatus worse(ExitStatus a, ExitStatus b) {

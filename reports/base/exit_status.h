@@ -43,7 +43,7 @@ inline constexpr std::array<ExitMeaning, 8> kExitMeanings{
      "written"},
     {ExitStatus::defect, "a defect of Lockstep"},
     {ExitStatus::interrupted, "interrupted (SIGINT), regardless of the findings"},
-    {ExitStatus::terminated, "terminated (SIGTERM), regardless of the findings"}};
+    {ExitStatus::terminated, "terminated (SIGTERM, SIGHUP), regardless of the findings"}};
 
 /// One way in which a command ends.
 struct CommandExit {
@@ -53,7 +53,7 @@ struct CommandExit {
 };
 
 /// The table in the `--help` of each command.
-inline constexpr std::array<CommandExit, 54> kCommandExits{
+inline constexpr std::array<CommandExit, 56> kCommandExits{
     CommandExit{"list", ExitStatus::as_expected, "the scenarios are listed"},
     {"list", ExitStatus::failed, "the catalogue cannot be started"},
     {"list", ExitStatus::usage, "wrong arguments, or a filter that no scenario matches"},
@@ -72,7 +72,7 @@ inline constexpr std::array<CommandExit, 54> kCommandExits{
     {"run", ExitStatus::usage, "wrong arguments, or a place that cannot be written"},
     {"run", ExitStatus::defect, "a defect of Lockstep"},
     {"run", ExitStatus::interrupted, "interrupted (SIGINT), regardless of the findings"},
-    {"run", ExitStatus::terminated, "terminated (SIGTERM), regardless of the findings"},
+    {"run", ExitStatus::terminated, "terminated (SIGTERM, SIGHUP), regardless of the findings"},
     {"watch", ExitStatus::as_expected,
      "the ranks stayed in lockstep, or the job was as '--expect' says; with '--node' also if those "
      "of this machine did"},
@@ -84,6 +84,9 @@ inline constexpr std::array<CommandExit, 54> kCommandExits{
     {"watch", ExitStatus::not_applicable, "nothing could be compared between ranks"},
     {"watch", ExitStatus::usage, "wrong arguments, or a job that cannot be started"},
     {"watch", ExitStatus::defect, "a defect of Lockstep"},
+    {"watch", ExitStatus::interrupted,
+     "interrupted (SIGINT) with '--expect'; without it, the job's own status"},
+    {"watch", ExitStatus::terminated, "the same of SIGTERM and SIGHUP"},
     {"report", ExitStatus::as_expected, "everything as expected"},
     {"report", ExitStatus::failed,
      "a finding that was not expected, or an expected one that is missing"},
@@ -133,6 +136,9 @@ inline constexpr std::array<ExitStatus, 8> kFromWorst{
 
 /// Exit status of a command that ends with an error of this kind.
 ExitStatus exit_status(Error::Kind kind);
+
+/// Exit status of a command that the user ends by this signal.
+ExitStatus exit_status_of_signal(int signal);
 
 /// The worse of two, by `kFromWorst`.
 ExitStatus worse(ExitStatus a, ExitStatus b);

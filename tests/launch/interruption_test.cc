@@ -22,6 +22,7 @@ int status_of(const std::function<int()>& body) {
   if (pid == 0) {
     ::signal(SIGINT, SIG_DFL);
     ::signal(SIGTERM, SIG_DFL);
+    ::signal(SIGHUP, SIG_DFL);
     end_with(body);
   }
   int status = 0;
@@ -30,7 +31,7 @@ int status_of(const std::function<int()>& body) {
 }
 
 TEST(Interruption, IsNotedAndEndsNothing) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const int status = status_of([signal] {
       const Interruption watch;
       ::raise(signal);

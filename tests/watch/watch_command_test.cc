@@ -92,7 +92,8 @@ TEST_F(WatchCommand, TakesTheRegularExpressionsOfPython) {
   for (const char* wrong : {"--ignore '[^]x'", "--tensors '\\cA'"}) {
     const Outcome outcome = watch(wrong, "true");
     EXPECT_EQ(outcome.status, 64) << wrong;
-    EXPECT_THAT(unwrapped(outcome.err), HasSubstr("give a regular expression of Python (")) << wrong;
+    EXPECT_THAT(unwrapped(outcome.err), HasSubstr("give a regular expression of Python ("))
+        << wrong;
   }
 }
 
@@ -196,6 +197,18 @@ TEST_F(WatchCommand, SaysHowFarAnInterruptedJobAgreed) {
               testing::ContainsRegex("was interrupted (in|after) step [0-9]"));
 }
 
+/// So that `git bisect` ends, too, instead of taking the next commit.
+TEST_F(WatchCommand, MeetsNoExpectationWhenItIsInterrupted) {
+  for (const char* options : {"--bisect", "--expect agrees", "--expect hangs"}) {
+    for (const auto& [signal, status] : {std::pair("INT", 130), {"TERM", 143}, {"HUP", 143}}) {
+      const Outcome outcome =
+          watch(options, fmt::format("sh -c 'kill -{} $PPID; exec sleep 60'", signal));
+      EXPECT_EQ(outcome.status, status) << options << signal << outcome.err;
+      fs::remove_all(out());
+    }
+  }
+}
+
 /// Nobody saw the end of the job, but its ranks wrote all the same.
 TEST_F(WatchCommand, LeavesAReadableFolderWhenItIsKilled) {
   const std::string kill = fmt::format(kWhenTraining, out().string(),
@@ -223,9 +236,9 @@ TEST_F(WatchCommand, OutlivesAFullDisk) {
 
 /// As a rank leaves it that finds a full disk at its start, or is killed there.
 TEST_F(WatchCommand, PassesTheStatusOfAJobWithAnEmptyIndex) {
-  const Outcome outcome = watch(
-      "", fmt::format("sh -c '{}; : > $LOCKSTEP_WATCH_FOLDER/rank-0.index; exit 5'",
-                      two_ranks("one_training")));
+  const Outcome outcome =
+      watch("", fmt::format("sh -c '{}; : > $LOCKSTEP_WATCH_FOLDER/rank-0.index; exit 5'",
+                            two_ranks("one_training")));
   EXPECT_EQ(outcome.status, 5) << outcome.err;
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("rank-0.index"));
   const Outcome report = run_shell(kLockstep + " report " + out().string());
