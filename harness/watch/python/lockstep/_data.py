@@ -1,5 +1,6 @@
 """The samples that a rank sees: the inputs of the outermost forward passes."""
 
+from lockstep._placement import is_stand_in
 from lockstep._rows import Named, Rows
 
 _MOST_BATCHES = 1024  # of a step that are observed
@@ -16,18 +17,19 @@ class Data:
     def before_forward(self, module):
         self._forwards.append(module)
 
-    def after_forward(self, module, args, kwargs, is_in_step):
+    def after_forward(self, module, args, kwargs, is_wanted):
         """Copies the inputs of the outermost forward pass of a training. `kwargs`: None if it raised."""
         while self._forwards and self._forwards.pop() is not module:
             pass  # of a module that raised
         is_recomputed = self._torch._C._current_graph_task_id() != -1  # in backward
-        if self._forwards or is_in_step or is_recomputed or kwargs is None or not module.training:
+        if self._forwards or not is_wanted or is_recomputed or kwargs is None or not module.training:
             return
         if not self._torch.is_grad_enabled() or len(self._batches) == _MOST_BATCHES:
             return
         inputs = [("input %d" % i, value) for i, value in enumerate(args)] + sorted(kwargs.items())
         self._batches.append([(name, value.detach().clone()) for name, value in inputs
-                              if isinstance(value, self._torch.Tensor)])
+                              if isinstance(value, self._torch.Tensor)
+                              and not is_stand_in(value) and not value.is_nested])
 
     def begin_step(self):
         self._written = 0

@@ -4,7 +4,7 @@ import atexit
 import os
 
 from lockstep import _settings, _stalls
-from lockstep._process import has_joined
+from lockstep._process import at_end, has_joined
 from lockstep._watcher import Watcher
 
 watcher = None  # of this process, once torch's optimizers are imported
@@ -41,6 +41,12 @@ def on_distributed_module(module):
         return
     _stalls.progress = _stalls.Progress()
     atexit.register(_stalls.progress.end)
+    at_end(_end_without_step)
+
+
+def _end_without_step():
+    if watcher is not None and has_joined():
+        watcher.end_without_step()
 
 
 def _is_rank():

@@ -118,7 +118,7 @@ class Watch:
     def describe(self, phase, kind, name, dtype, shape, part, group, reason):
         """The number of a tensor. `part`: global shape and offset; None: it is whole."""
         whole, offset = part if part else (None, None)
-        tensor = _Tensor(phase.encode(), kind.encode(), name.encode(), dtype.encode(), len(shape), 0,
+        tensor = _Tensor(phase.encode(), kind.encode(), name.encode(errors="replace"), dtype.encode(), len(shape), 0,
                          sizes(shape), sizes(whole), sizes(offset), group.encode(), reason.encode())
         number = self._library.lockstep_watch_describe(self._watch, ctypes.byref(tensor))
         if number < 0:

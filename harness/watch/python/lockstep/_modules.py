@@ -7,7 +7,7 @@ import threading
 import weakref
 
 from lockstep._names import modules_of_process, plain_name, roots_of
-from lockstep._placement import placement_of
+from lockstep._placement import is_stand_in, placement_of
 from lockstep._rows import Named
 
 _MOST_SEARCHES = 16  # for modules that were made since
@@ -182,17 +182,11 @@ class Modules:
         while open_parts and len(found) < _MOST_TENSORS:
             name, value, depth = open_parts.pop()
             if isinstance(value, self._torch.Tensor):
-                if (value.dtype.is_floating_point or value.dtype.is_complex) and self._is_readable(value):
+                if (value.dtype.is_floating_point or value.dtype.is_complex) and not is_stand_in(value):
                     found.append((name, value))
             elif depth < _MOST_DEPTH:
                 open_parts += [(name + place, part, depth + 1) for place, part in reversed(_parts_of(value))]
         return found
-
-    def _is_readable(self, tensor):
-        """Whether it is no stand-in of a transform or of a trace, which has no memory."""
-        functorch = getattr(self._torch._C, "_functorch", None)
-        is_wrapped = getattr(functorch, "is_functorch_wrapped_tensor", lambda _: False)
-        return not is_wrapped(tensor) and getattr(tensor, "fake_mode", None) is None
 
     def _hook(self, tensors):
         """A hook of a leaf, such as a parameter that is the output, would stay for later steps."""
@@ -208,7 +202,7 @@ class Modules:
 
     def _observe_gradient(self, name, step, gradient):
         """The first one, if several backward passes go through a graph."""
-        if step == self._step and name not in self._arrived and self._is_readable(gradient):
+        if step == self._step and name not in self._arrived and not is_stand_in(gradient):
             self._arrived.add(name)
             self._write([(name, gradient)], "post_backward", "module_gradient", step)
 

@@ -2,11 +2,13 @@
 
 import gc
 import re
+import weakref
 
-from lockstep._placement import parts_of_fsdp1, parts_of_zero
+from lockstep._placement import has_zero, parts_of_fsdp1, parts_of_zero
 
 # Parts of names that wrappers add: DDP and DataParallel "module." at the beginning, torch.compile
 # "_orig_mod.", FSDP "_fsdp_wrapped_module.", activation checkpoints "_checkpoint_wrapped_module.".
+_WRAPPED = "module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"
 _WRAPPERS = re.compile(r"(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 
 
@@ -26,8 +28,45 @@ def modules_of_process(module_type):
 
 def roots_of(modules):
     """The modules that are part of no other, in the order of their creation as far as known."""
-    children = {id(child) for module in modules for child in module._modules.values()}
+    children = {id(child) for module in modules for child in children_of(module).values()}
     return [module for module in modules if id(module) not in children]
+
+
+def children_of(module):
+    """Its modules by name; none if its constructor failed."""
+    return getattr(module, "_modules", None) or {}
+
+
+def _class_of(root):
+    """The name of its class, of that of the module inside if it is a wrapper."""
+    while len(children_of(root)) == 1 and next(iter(children_of(root))) in _WRAPPED:
+        root = next(iter(children_of(root).values()))
+    return type(root).__name__
+
+
+def _parameters_of(root):
+    """Pairs of name and parameter; none of a module that was not made completely."""
+    try:
+        return [(plain_name(name), parameter) for name, parameter in root.named_parameters()]
+    except Exception:  # also of one that overrides the method
+        return []
+
+
+def _is_of_module(tensor):
+    from torch.nn import Parameter
+
+    return isinstance(tensor, Parameter)  # true of its stand-ins, too
+
+
+class _Parameter:
+    """What is known about a parameter while it lives. `part`: global shape and offset, and the replica
+    group, of a part that an engine made; None: it made none. `copies`: pairs of name and parameter that
+    every rank holds of a flat parameter that DeepSpeed divides."""
+
+    __slots__ = ("reference", "name", "part", "copies")
+
+    def __init__(self, reference, name, part, copies):
+        self.reference, self.name, self.part, self.copies = reference, name, part, copies
 
 
 class Names:
@@ -36,50 +75,85 @@ class Names:
 
     def __init__(self, module_type):
         self._module_type = module_type
-        self._names = {}  # by id of the parameter
-        self._parts = {}  # by id of the parameter
-        self._copies = {}  # parameters of modules, by id of the flat one that an engine divides
-        self._copy_names = {}  # by id of such a parameter
-        self._kept = []  # the parameters, so that no id is used again
+        self._known = {}  # by id of the parameter
         self._taken = set()
 
-    def add(self, optimizer, ordinal):
-        """Names the parameters of an optimizer that have none yet."""
+    def add(self, optimizer, ordinal, heirs):
+        """Names the parameters of an optimizer that have none yet. `heirs`: names for those that took the
+        place of another parameter, by id."""
         new = [(group, place, parameter)
                for group, content in enumerate(optimizer.param_groups)
                for place, parameter in enumerate(content["params"])
-               if id(parameter) not in self._names]
+               if self._entry(parameter) is None]
         if not new:
             return
-        modules = modules_of_process(self._module_type)
-        self._parts.update(parts_of_fsdp1(modules))
-        parts, copies = parts_of_zero()
-        self._parts.update(parts)
-        self._copies.update(copies)
-        copied = {id(one) for group in copies.values() for one in group}
-        found = self._in_modules(roots_of(modules),
-                                 {id(parameter) for _, _, parameter in new} | copied)
-        self._copy_names.update({key: name for key, (_, name) in found.items() if key in copied})
+        parts, copies, found = {}, {}, {}
+        # A plain tensor is in no module, and the search takes long.
+        if has_zero() or any(_is_of_module(parameter) for _, _, parameter in new):
+            modules = modules_of_process(self._module_type)
+            parts = parts_of_fsdp1(modules)
+            zero_parts, copies = parts_of_zero()
+            parts.update(zero_parts)
+            copied = {id(one) for group in copies.values() for one in group}
+            found = self._in_modules(roots_of(modules),
+                                     {id(parameter) for _, _, parameter in new} | copied)
         for group, place, parameter in new:
             owner, name = found.get(id(parameter), (None, None))
-            if name is None:
-                name = "optimizer%d.group%d.%d" % (ordinal, group, place)
-            elif name in self._taken:
-                name = "%s.%s" % (owner, name)
-            self._names[id(parameter)] = self._unique(name)
-            self._kept.append(parameter)
+            if id(parameter) in heirs:
+                name = heirs[id(parameter)]
+            else:
+                if name is None:
+                    name = "optimizer%d.group%d.%d" % (ordinal, group, place)
+                elif name in self._taken:
+                    name = "%s.%s" % (owner, name)
+                name = self._unique(name)
+            known = [(found[id(copy)][1], copy) for copy in copies.get(id(parameter), [])
+                     if id(copy) in found]
+            self._keep(parameter, name, parts.get(id(parameter)), known)
+
+    def add_frozen(self, optimizer_type):
+        """Names the parameters that no optimizer holds, of the models of those that have names. Returns
+        them."""
+        held = set(self._known)
+        for thing in gc.get_objects():
+            if issubclass(type(thing), optimizer_type):
+                held.update(id(tensor) for group in thing.param_groups for tensor in group["params"])
+        modules = modules_of_process(self._module_type)
+        parts, frozen = parts_of_fsdp1(modules), []
+        for root in roots_of(modules):
+            inside = _parameters_of(root)
+            if held.isdisjoint(id(parameter) for _, parameter in inside):
+                continue
+            for name, parameter in inside:
+                if id(parameter) not in held and not hasattr(parameter, "materialize"):  # lazy: no shape yet
+                    if name in self._taken:
+                        name = "%s.%s" % (_class_of(root), name)
+                    self._keep(parameter, self._unique(name), parts.get(id(parameter)), [])
+                    held.add(id(parameter))
+                    frozen.append(parameter)
+        return frozen
+
+    def _keep(self, parameter, name, part, copies):
+        key, known = id(parameter), self._known
+
+        def forget(reference):
+            if key in known and known[key].reference is reference:
+                del known[key]
+
+        known[key] = _Parameter(weakref.ref(parameter, forget), name, part, copies)
+
+    def _entry(self, parameter):
+        known = self._known.get(id(parameter))
+        return known if known is not None and known.reference() is parameter else None
 
     def of(self, parameter):
-        return self._names[id(parameter)]
+        return self._entry(parameter).name
 
     def part_of(self, parameter):
-        """Global shape and offset, and the replica group, of a part that FSDP1 made; None: it did not."""
-        return self._parts.get(id(parameter))
+        return self._entry(parameter).part
 
     def copies_of(self, parameter):
-        """Pairs of name and parameter that every rank holds of a flat parameter that DeepSpeed divides."""
-        return [(self._copy_names[id(copy)], copy) for copy in self._copies.get(id(parameter), [])
-                if id(copy) in self._copy_names]
+        return self._entry(parameter).copies
 
     def _unique(self, name):
         base, count = name, 1
@@ -94,7 +168,7 @@ class Names:
         """Class of the root module, and name in it, of the wanted parameters, by id."""
         found = {}
         for root in roots:
-            for name, parameter in root.named_parameters():
+            for name, parameter in _parameters_of(root):
                 if id(parameter) in wanted and id(parameter) not in found:
-                    found[id(parameter)] = (type(root).__name__, plain_name(name))
+                    found[id(parameter)] = (_class_of(root), name)
         return found

@@ -1,6 +1,7 @@
 """The optimizers of this process, and the parameters that they were given."""
 
 import re
+import weakref
 
 from lockstep import _configuration
 from lockstep._names import Names
@@ -17,6 +18,8 @@ class WatchedOptimizer:
         self.backward_passes = {}  # since its last step, by id of the parameter
         self.contributions = {}  # Named of the gradients of these passes, by id of the parameter
         self.has_initial = False  # its parameters were observed before its first step
+        self.is_in_step = False  # its last step counts
+        self.is_left_out = False  # the user wants none of its parameters compared
 
 
 class Optimizers:
@@ -26,13 +29,11 @@ class Optimizers:
         self._ignored = re.compile(settings.ignored) if settings.ignored else None
         self._names = Names(torch.nn.Module)
         self._replicas = None
-        self._by_id = {}
-        self._kept = []  # the optimizers, so that no id is used again
+        self._by_id = {}  # pairs of a weak reference and a WatchedOptimizer
+        self._has_plain = False  # one whose parameters no engine divides was seen
+        self.count = 0  # seen
         self.has_copies = False  # observed before steps
         self.configuration = {}
-
-    def __len__(self):
-        return len(self._by_id)
 
     def use_rank(self, rank):
         """Before the first `of`."""
@@ -40,30 +41,60 @@ class Optimizers:
 
     def of(self, optimizer):
         """What is known about an optimizer, with the parameters that it has now."""
-        known = self._by_id.get(id(optimizer))
+        known = self._known(optimizer)
         if known is None:
-            known = self._by_id[id(optimizer)] = WatchedOptimizer(len(self._by_id))
-            self._kept.append(optimizer)
-            self.configuration.update(_configuration.of_optimizer(optimizer, known.ordinal))
-        count = sum(len(group["params"]) for group in optimizer.param_groups)
-        if count != len(known.parameters):
-            self._names.add(optimizer, known.ordinal)
-            known.parameters = [(tensor, self._parameter(tensor)) for group in optimizer.param_groups
-                                for tensor in group["params"]]
-            known.contributions = {}
-            known.copies = [(copy, Named(name, reason=self.left_out(name)))
-                            for tensor, _ in known.parameters
-                            for name, copy in self._names.copies_of(tensor)]
-            self.has_copies = self.has_copies or bool(known.copies)
+            known = self._add(optimizer)
+        now = [tensor for group in optimizer.param_groups for tensor in group["params"]]
+        is_same = len(now) == len(known.parameters) and all(
+            tensor is before for tensor, (before, _) in zip(now, known.parameters))
+        if not is_same:
+            self._take(optimizer, known, now)
         return known
 
+    def _known(self, optimizer):
+        reference, known = self._by_id.get(id(optimizer), (lambda: None, None))
+        return known if reference() is optimizer else None
+
+    def _add(self, optimizer):
+        key, by_id = id(optimizer), self._by_id
+
+        def forget(reference):  # and with it the parameters
+            if by_id.get(key, (None,))[0] is reference:
+                del by_id[key]
+
+        known = WatchedOptimizer(self.count)
+        self.count += 1
+        by_id[key] = (weakref.ref(optimizer, forget), known)
+        self.configuration.update(_configuration.of_optimizer(optimizer, known.ordinal))
+        return known
+
+    def _take(self, optimizer, known, now):
+        """A parameter that takes the place of one that is gone has its name, too: training replaces a
+        parameter by one of another shape."""
+        present = {id(tensor) for tensor in now}
+        heirs = {id(tensor): named.name for tensor, (before, named) in zip(now, known.parameters)
+                 if tensor is not before and id(before) not in present}
+        self._names.add(optimizer, known.ordinal, heirs)
+        known.parameters = [(tensor, self._parameter(tensor)) for tensor in now]
+        known.contributions = {}
+        known.copies = [(copy, Named(name, reason=self.left_out(name)))
+                        for tensor in now for name, copy in self._names.copies_of(tensor)]
+        known.is_left_out = bool(now) and all(self.left_out(named.name) for _, named in known.parameters)
+        self.has_copies = self.has_copies or bool(known.copies)
+        self._has_plain = self._has_plain or not known.copies
+
+    def frozen(self, optimizer_type):
+        """Pairs of tensor and Named of the parameters that no optimizer of this process holds, of the models
+        with parameters that one does."""
+        return [(tensor, self._parameter(tensor)) for tensor in self._names.add_frozen(optimizer_type)]
+
     def steps_of(self, optimizer):
-        known = self._by_id.get(id(optimizer))
+        known = self._known(optimizer)
         return known.steps if known is not None else 0
 
     def have_only_copies(self):
         """Whether an engine divides the parameters of all of them."""
-        return bool(self._by_id) and all(one.copies for one in self._by_id.values())
+        return self.has_copies and not self._has_plain
 
     def left_out(self, name):
         """Why the user does not want a tensor compared; "": it is."""

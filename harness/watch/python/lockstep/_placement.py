@@ -38,7 +38,18 @@ def _of_dtensor(tensor):
     return Placement(local, (shape, tuple(offset)), group)
 
 
+def is_stand_in(tensor):
+    """Whether it has no memory: of a transform such as vmap, or of a trace."""
+    functorch = getattr(sys.modules.get("torch._C"), "_functorch", None)
+    is_wrapped = getattr(functorch, "is_functorch_wrapped_tensor", None)
+    return getattr(tensor, "fake_mode", None) is not None or is_wrapped is not None and is_wrapped(tensor)
+
+
 def _reason_without_bytes(tensor):
+    if is_stand_in(tensor):
+        return "a stand-in without memory, of a trace or a transform"
+    if tensor.is_nested:
+        return "a nested tensor"
     if str(tensor.layout) != "torch.strided":
         return "%s layout" % str(tensor.layout)[len("torch."):]
     if tensor.is_meta:
@@ -99,6 +110,11 @@ def parts_of_fsdp1(modules):
 # Modules of DeepSpeed, the optimizers in them that divide parameters, and where those keep their parts.
 _ZERO = (("deepspeed.runtime.zero.stage_1_and_2", "DeepSpeedZeroOptimizer", "single_partition_of_fp32_groups"),
          ("deepspeed.runtime.zero.stage3", "DeepSpeedZeroOptimizer_Stage3", "fp32_partitioned_groups_flat"))
+
+
+def has_zero():
+    """Whether DeepSpeed may have divided parameters."""
+    return any(module in sys.modules for module, _, _ in _ZERO)
 
 
 def parts_of_zero():

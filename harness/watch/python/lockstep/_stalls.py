@@ -173,6 +173,10 @@ def _report(rank, world, request, marks):
             "has_recorder": calls is not None, "failure": failure, "threads": threads}
 
 
+def _path_of(folder, rank):
+    return os.path.join(folder, "rank-%d.progress" % rank)
+
+
 def _is_taken(path):
     """Whether a living process of this machine counts in the file."""
     try:
@@ -182,6 +186,11 @@ def _is_taken(path):
         return numbers[-1] == machine() and numbers[1] != os.getpid() and not numbers[7]
     except (OSError, struct.error):
         return False
+
+
+def is_counted_elsewhere(folder, rank):
+    """Whether another living process of this machine counts as this rank."""
+    return _is_taken(_path_of(folder, rank))
 
 
 class Progress:
@@ -281,7 +290,7 @@ class Progress:
         is_launcher = "torch.distributed.elastic.agent.server.api" in sys.modules
         if world < 2 or (is_launcher and not has_joined()):
             return None
-        path = os.path.join(self._folder, "rank-%d.progress" % rank)
+        path = _path_of(self._folder, rank)
         if _is_taken(path):
             return None  # by the rank that started this process
         self._rank, self._world = rank, world

@@ -100,10 +100,10 @@ def counts_of_groups():
             dump = getattr(c10d, name, None)
             if dump is None:
                 continue
-            status = json.loads(dump(includeCollectives=False, onlyActive=False)).get("pg_status")
-            if status:
+            told = json.loads(dump(includeCollectives=False, onlyActive=False))
+            if told.get("pg_status") or told.get("pg_config"):  # the latter alone: none was called yet
                 return {int(group): max(0, int(one["last_enqueued_collective"]))
-                        for group, one in status.items()}
+                        for group, one in told.get("pg_status", {}).items()}
     except Exception:  # of private functions of torch
         pass
     return None

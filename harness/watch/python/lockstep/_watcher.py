@@ -14,7 +14,8 @@ from lockstep._machines import ranks_of_machine, rendezvous, threads_of
 from lockstep._modules import Modules
 from lockstep._observed_steps import ObservedSteps
 from lockstep._optimizers import Optimizers
-from lockstep._process import at_end, is_child, knows_rank, rank_and_world
+from lockstep._placement import is_stand_in
+from lockstep._process import at_end, has_joined, is_child, knows_rank, rank_and_world
 from lockstep._rows import Named, Rows
 from lockstep._start import say
 from lockstep._traffic import Traffic, counts_of_groups, sizes_of_named_groups
@@ -30,6 +31,10 @@ def _frame_of_step():
     return frame
 
 
+class _IsNoRank(Exception):
+    """This process was started by a rank, and has its variables."""
+
+
 class Watcher:
     _ends_with = None  # the process at whose end a watcher ends
 
@@ -42,9 +47,11 @@ class Watcher:
         self._is_off = False
         self._optimizers = Optimizers(torch, settings)
         self._running = []  # frames of the optimizer steps in progress, outermost first
+        self._thread = None  # of these
         self._step = 0
-        self._stepped = set()  # optimizers and parameters of this step, by id
+        self._stepped = {}  # optimizers and parameters of this step, by id, so that no id is used again
         self._is_observed = False
+        self._has_frozen = False  # parameters that no optimizer holds were observed
         self._values = {}  # counts of `observe_value` in this step, by name
         self._scalars = {}  # of `observe_value`, by name
         self._data = Data(torch)
@@ -80,10 +87,14 @@ class Watcher:
     def after_forward(self, module, args, kwargs, output):
         """`kwargs`: None if the forward pass raised."""
         if self._settings.data:
-            self._attempt(self._data.after_forward, module, args, kwargs, bool(self._running))
+            self._attempt(self._data.after_forward, module, args, kwargs, self._takes_samples())
         if self._modules is not None:
             with self._lock:
                 self._attempt(self._modules.after_forward, module, output, kwargs is None)
+
+    def _takes_samples(self):
+        """Whether a forward pass that ends now may be of a step that is observed."""
+        return not self._running and (self._watch is None or self._steps.is_due(self._step + 1))
 
     def has_gradient(self, observe, *arguments):
         """A gradient arrived at the output of a module."""
@@ -158,6 +169,8 @@ class Watcher:
             return
         try:
             call(*arguments)
+        except _IsNoRank:
+            self._is_off = True
         except Exception as error:
             self._give_up(error)
 
@@ -174,25 +187,35 @@ class Watcher:
     # Steps.
 
     def _before(self, optimizer, args, kwargs, frame):
+        thread = threading.get_ident()
+        if self._running and thread != self._thread:
+            raise RuntimeError("optimizers step in several threads at once, which is not observed")
+        self._thread = thread
         self._drop_raised_steps(frame)
         self._running.append((frame, optimizer))
         if len(self._running) > 1:
             return  # an optimizer inside of another one
+        if self._is_estimate(optimizer):
+            return
         if self._watch is None:
             self._open()
         known = self._optimizers.of(optimizer)
         known.steps += 1
-        self._begin_step_if_new(known)
+        known.is_in_step = self._begin_step_if_new(known)
         batches = self._data.take()
         if self._modules is not None:
             self._modules.before_step()
         known.backward_passes = {}
-        if not self._is_observed:
+        if not self._is_observed or not known.is_in_step:
             return
-        self._data.write(batches, self._watch, self._rank)
+        if not known.is_left_out:
+            self._data.write(batches, self._watch, self._rank)
         if not known.has_initial or self._settings.agree_every or self._watch.keeps():
             self._observe(known, "pre_forward", "parameter")
             known.has_initial = True
+        if not self._has_frozen:
+            self._has_frozen = True
+            self._observe_frozen()
         if not self._has_closure(args, kwargs):
             self._observe(known, "pre_step", "gradient")
         if known.copies:
@@ -207,9 +230,11 @@ class Watcher:
         if not self._running:
             return
         self._running.pop()
-        if self._running or not self._is_observed:
+        if self._running or not self._is_observed or self._is_estimate(optimizer):
             return
         known = self._optimizers.of(optimizer)
+        if not known.is_in_step:
+            return
         if self._has_closure(args, kwargs):  # its gradients were computed inside
             self._observe(known, "pre_step", "gradient")
         self._observe(known, "post_step", "parameter")
@@ -219,7 +244,7 @@ class Watcher:
                 self._also.observe_process(self._watch, self._optimizers.left_out)
                 self._has_also = True
         # Optimizers of single parameters are many: their step ends when the next one begins.
-        if len(known.parameters) > 1 or len(self._optimizers) < 4:
+        if self._is_of_many(known):
             self._watch.end_step()
 
     def skipped_step(self, optimizer):
@@ -263,13 +288,33 @@ class Watcher:
 
     def _begin_step_if_new(self, known):
         """A step lasts until an optimizer or a parameter steps again: several optimizers share one, and
-        so do those of single parameters that step during backward."""
-        ids = {id(known)} | {id(tensor) for tensor, _ in known.parameters}
-        if self._step > 0 and not ids & self._stepped:
-            self._stepped |= ids
-            return
-        self._stepped = ids
-        self._begin_step()
+        so do those of single parameters that step during backward. One that steps for the first time
+        later begins a step of its own: it is that of another training. If the user wants none of its
+        parameters compared, it begins none: other ranks may not have it. Returns whether it is in a step."""
+        stepping = {id(known): known, **{id(tensor): tensor for tensor, _ in known.parameters}}
+        is_again = not stepping.keys().isdisjoint(self._stepped)
+        if known.is_left_out:
+            if self._step > 0 and not is_again:
+                self._stepped.update(stepping)
+            return self._step > 0 and not is_again
+        if self._step == 0 or is_again or self._is_late(known):
+            self._stepped = {}
+            self._begin_step()
+        self._stepped.update(stepping)
+        return True
+
+    @staticmethod
+    def _is_estimate(optimizer):
+        """Whether a step is only traced: its parameters have no memory."""
+        first = next((tensor for group in optimizer.param_groups for tensor in group["params"]), None)
+        return first is not None and is_stand_in(first)
+
+    def _is_late(self, known):
+        return self._step > 1 and known.steps == 1 and self._is_of_many(known)
+
+    def _is_of_many(self, known):
+        """Whether it is not one of many optimizers of single parameters."""
+        return len(known.parameters) > 1 or self._optimizers.count < 4
 
     def _begin_step(self):
         self._step += 1
@@ -302,6 +347,13 @@ class Watcher:
             rows.add(named, tensor, phase, kind)
         rows.write()
         self._copied += rows.bytes
+
+    def _observe_frozen(self):
+        """The parameters that no optimizer holds, of models that are trained: once, since they stay."""
+        rows = Rows(self._watch, self._torch)
+        for tensor, named in self._optimizers.frozen(self._torch.optim.Optimizer):
+            rows.add(named, tensor, "pre_forward", "parameter")
+        rows.write()
 
     def _observe_backward(self, optimizer, parameter, gradient):
         """Of one backward pass, before it is added to `grad` and reduced. It belongs to the next step if
@@ -343,6 +395,8 @@ class Watcher:
 
     def _open(self):
         rank, world = rank_and_world()
+        if not has_joined() and _stalls.is_counted_elsewhere(self._settings.folder, rank):
+            raise _IsNoRank
         self._rank, self._world = rank, world
         if world > 1 and not self._settings.is_shared:
             raise RuntimeError("lockstep.watch() was called without out, but this is rank %d of %d: give "
@@ -383,6 +437,13 @@ class Watcher:
     def stop(self):
         """Ends the observed training at the script's wish."""
         self._attempt(self.pause)
+
+    def end_without_step(self):
+        """Records the error that ends a rank before its first step."""
+        error = _error_of_process()
+        if error is not None and not self.has_begun():
+            self._attempt(self._open)
+            self._attempt(self.pause, error)
 
     def end_with_process(self):
         """Ends it because this process ends."""
