@@ -72,13 +72,19 @@ bool show_in_github_step(const RunRecord& run, const std::optional<KnownFindings
   return !file.empty();
 }
 
-void write_reports(const std::vector<const Renderer*>& renderers, const RunRecord& run,
-                   const std::string& folder, const std::optional<KnownFindings>& known,
-                   std::FILE* log) {
+std::optional<Error> write_reports(const std::vector<const Renderer*>& renderers,
+                                   const RunRecord& run, const std::string& folder,
+                                   const std::optional<KnownFindings>& known, std::FILE* log) {
+  std::optional<Error> first;
   for (const Renderer* renderer : renderers) {
-    write_whole_file(fs::path(folder) / renderer->file, renderer->render(run));
+    try {
+      write_whole_file(fs::path(folder) / renderer->file, renderer->render(run));
+    } catch (const Error& error) {
+      if (!first) first = error;
+    }
     if (renderer->format == "github") show_in_github_step(run, known, log);
   }
+  return first;
 }
 
 }  // namespace lockstep

@@ -22,9 +22,9 @@ bool show_in_github_step(const RunRecord& run, const std::optional<KnownFindings
                          std::FILE* log);
 
 /// Writes the reports of `--format` into the folder of a run, and shows that of `github` in the
-/// step. Throws Error (usage) if one cannot be written.
-void write_reports(const std::vector<const Renderer*>& renderers, const RunRecord& run,
-                   const std::string& folder, const std::optional<KnownFindings>& known,
-                   std::FILE* log);
+/// step. Returns why the first could not be written, if one could not; the others are.
+std::optional<Error> write_reports(const std::vector<const Renderer*>& renderers,
+                                   const RunRecord& run, const std::string& folder,
+                                   const std::optional<KnownFindings>& known, std::FILE* log);
 
 }  // namespace lockstep

@@ -44,6 +44,10 @@ class HelpFormatter : public CLI::Formatter {
     return wrapped(app->get_description(), 0, 0, width_);
   }
 
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    return "\n" + usage_line(*app, name) + "\n\n";
+  }
+
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
     std::string name = make_option_name(option, is_positional);
     const bool takes_several = option->get_expected_max() == CLI::detail::expected_max_vector_size;
@@ -91,6 +95,14 @@ std::string help_footer(std::size_t width) {
 std::string help_footer(const CommandName& command, const std::string& program, std::size_t width) {
   return fmt::format("{}\n{}{}", examples_of(command, program, width),
                      environment_of(command.name, width), exit_statuses_of(command.name, width));
+}
+
+std::string usage_line(const CLI::App& app, const std::string& name) {
+  const std::string text = CLI::Formatter().make_usage(&app, name);
+  const auto begin = text.find_first_not_of('\n');
+  const std::string line = text.substr(begin, text.find('\n', begin) - begin);
+  // CLI11 does not see what follows "--".
+  return app.get_name() == "watch" ? line + " -- COMMAND..." : line;
 }
 
 std::shared_ptr<CLI::FormatterBase> help_formatter(std::size_t width) {

@@ -15,6 +15,9 @@ namespace lockstep {
 /// Whether a command reads an environment variable.
 bool is_read_by(const Variable& variable, std::string_view command);
 
+/// "Usage: lockstep compare [OPTIONS] TABLE RUN". `name`: of the command with its program.
+std::string usage_line(const CLI::App& app, const std::string& name);
+
 /// The text below the options in `PROGRAM --help`: the environment and the exit statuses, in lines
 /// of at most `width` columns.
 std::string help_footer(std::size_t width);

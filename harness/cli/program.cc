@@ -121,13 +121,6 @@ std::string full_name(const CLI::App& app) {
   return parent ? parent->get_name() + " " + app.get_name() : app.get_name();
 }
 
-/// "Usage: lockstep compare [OPTIONS] TABLE RUN"
-std::string usage_of(const CLI::App& app) {
-  const std::string text = CLI::Formatter().make_usage(&app, full_name(app));
-  const auto begin = text.find_first_not_of('\n');
-  return text.substr(begin, text.find('\n', begin) - begin);
-}
-
 std::vector<std::string> options_of(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
@@ -186,10 +179,12 @@ void parse_arguments(CLI::App& app, CLI::App& chosen, const Arguments& arguments
     app.parse(static_cast<int>(arguments.words.size()), arguments.pointers.data());
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) throw;
-    throw wrong_arguments(full_name(chosen), fault_in_words(chosen, error), usage_of(chosen));
+    throw wrong_arguments(full_name(chosen), fault_in_words(chosen, error),
+                          usage_line(chosen, full_name(chosen)));
   }
   const std::vector<std::string> extra = chosen.remaining();
-  if (!extra.empty()) throw unexpected_words(full_name(chosen), extra, usage_of(chosen));
+  if (!extra.empty())
+    throw unexpected_words(full_name(chosen), extra, usage_line(chosen, full_name(chosen)));
 }
 
 /// What the program is asked without a command.

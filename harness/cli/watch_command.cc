@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -45,9 +46,11 @@ struct WatchWords {
   bool has_data = false, has_modules = false, keeps_before = false, fails_fast = false,
        is_strict = false, begins_off = false, runs_twice = false, is_bisection = false;
   VerbosityFlags verbosity;
+  const CLI::App* app = nullptr;
 };
 
 void add_watch_options(CLI::App& app, WatchWords& words) {
+  words.app = &app;
   app.add_option("--every", words.every, "observe one step of N")
       ->type_name("N")
       ->capture_default_str();
@@ -186,6 +189,26 @@ void check_node(const WatchWords& words) {
   }
 }
 
+/// The command that does the same again: without what says only where and how it is reported.
+std::vector<std::string> command_of(const WatchWords& words) {
+  std::vector<std::string> command{"lockstep", "watch"};
+  for (const CLI::Option* option : words.app->get_options()) {
+    if (option->count() == 0) continue;
+    const std::string name = "--" + option->get_lnames().front();
+    const std::vector<std::string>& values = option->results();
+    const bool is_flag = option->get_expected_max() == 0;
+    if (!is_flag && std::find(values.begin(), values.end(), "") != values.end()) {
+      throw bad_value(name, "", "a value, or leave the option out");
+    }
+    if (name == "--out" || name == "--format" || name == "--quiet" || name == "--verbose") continue;
+    command.push_back(name);
+    if (!is_flag) command.push_back(fmt::format("{}", fmt::join(values, ",")));
+  }
+  command.emplace_back("--");
+  command.insert(command.end(), words.job.begin(), words.job.end());
+  return command;
+}
+
 WatchRequest request_of(const WatchWords& words) {
   if (words.job.empty()) {
     throw bad_value("--", "",
@@ -193,8 +216,7 @@ WatchRequest request_of(const WatchWords& words) {
   }
   WatchRequest request;
   request.job = words.job;
-  request.command = {"lockstep", "watch", "--"};
-  request.command.insert(request.command.end(), words.job.begin(), words.job.end());
+  request.command = command_of(words);
   request.every = whole_number<std::int64_t>("--every", words.every, 1, kMostSteps);
   request.from = whole_number<std::int64_t>("--from", words.from, 1, kMostSteps);
   if (!words.until.empty()) {
@@ -270,16 +292,20 @@ ExitStatus watch(const WatchWords& words) {
     };
   }
   const WatchedJob watched = watch_job(request, LOCKSTEP_VERSION);
-  write_reports(renderers, watched.run, watched.folder, request.known, stderr);
+  const auto unwritten =
+      write_reports(renderers, watched.run, watched.folder, request.known, stderr);
   const Screen screen = screen_of(STDERR_FILENO, verbosity_of(words.verbosity), watched.folder);
   std::fputs(
       (render_screen(watched.run, screen) + known_in_words(watched.run, request.known)).c_str(),
       stderr);
   if (words.runs_twice) run_again(request, watched, screen.width);
-  if (!reference) return static_cast<ExitStatus>(watched.exit);
-  const ExitStatus comparison =
-      compare_with(*reference, watched.folder, request.known, screen.width);
-  return static_cast<ExitStatus>(with_comparison(watched.exit, comparison));
+  int exit = watched.exit;
+  if (reference) {
+    exit = with_comparison(exit,
+                           compare_with(*reference, watched.folder, request.known, screen.width));
+  }
+  if (unwritten) throw *unwritten;  // last: the verdict is said, and the record is complete
+  return static_cast<ExitStatus>(exit);
 }
 
 }  // namespace

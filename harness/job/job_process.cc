@@ -1,6 +1,5 @@
 #include "harness/job/job_process.h"
 
-#include <fmt/format.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -61,9 +60,7 @@ JobProcess::JobProcess(const std::vector<std::string>& command,
   const int failure = ::posix_spawnp(&pid_, words.front().c_str(), nullptr, nullptr,
                                      pointers_to(words).data(), pointers_to(environment).data());
   if (failure != 0) {
-    throw Error(Error::Kind::usage,
-                fmt::format("cannot start '{}': {}. Check the command after --.", command.front(),
-                            std::strerror(failure)));
+    throw cannot_start(command.front(), std::strerror(failure));
   }
 }
 

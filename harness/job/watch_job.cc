@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <optional>
@@ -17,6 +20,7 @@
 #include "harness/job/step_pace.h"
 #include "harness/job/watched_variables.h"
 #include "harness/launch/interruption.h"
+#include "harness/launch/launcher.h"
 #include "harness/record/folder_lock.h"
 #include "harness/record/run_folder.h"
 #include "harness/record/watch_control.h"
@@ -227,10 +231,18 @@ void save(RunRecord& run, const fs::path& folder) {
   }
 }
 
+/// Before a folder is made, which would be the latest run.
+void require_program(const std::string& name) {
+  if (!std::getenv("PATH") || !find_program(name).empty()) return;
+  const bool is_there = name.find('/') != name.npos && fs::exists(name);
+  throw cannot_start(name, std::strerror(is_there ? EACCES : ENOENT));
+}
+
 }  // namespace
 
 WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   const HookFiles hook = find_hook();
+  require_program(request.job.front());
   RunRecord run = record_of_job(request);
   run.environment.lockstep_version = version;
   fs::path asked = request.out;

@@ -164,11 +164,12 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
 
   judge_run(run, folder, {.fills_charts = has_charts(chosen)});
   save_record(folder, run);
-  write_reports(chosen, run, folder.string(), request.known, stdout);
+  const auto unwritten = write_reports(chosen, run, folder.string(), request.known, stdout);
   if (Interruption::noted() != 0) return say_interrupted(run, shown_folder);
   write_standard_output(
       render_screen(run, screen_of(STDOUT_FILENO, request.verbosity, shown_folder.string())) +
       known_in_words(run, request.known));
+  if (unwritten) throw *unwritten;
   const ExitStatus status = exit_status(without_known(run, request.known));
   if (status == ExitStatus::not_applicable && !request.requirements.empty()) throw nothing_ran();
   return status;

@@ -126,9 +126,8 @@ void RankWatch::end(const char* error) {
 
 void RankWatch::finish_work(std::optional<std::chrono::seconds> limit) {
   if (work_.finish(limit)) return;
-  throw machine_fault(fmt::format("a GPU did not do its work within {} s after the end of the rank",
-                                  limit->count()),
-                      "Values that it had yet to measure are missing in the journal.");
+  throw gpu_failed(
+      fmt::format("did not do its work within {} s after the end of the rank", limit->count()));
 }
 
 std::int64_t RankWatch::describe(const lockstep_watch_tensor& described) {

@@ -45,9 +45,8 @@ bool is_done(const gpu::Batch& batch) {
   try {
     return batch.is_done();
   } catch (const gpu::Unavailable& reason) {
-    throw machine_fault(
-        fmt::format("a GPU did not measure the values that it was given: {}", reason.what()),
-        "The job's own work on this GPU may have failed before.");
+    throw gpu_failed(
+        fmt::format("did not measure the values that it was given ({})", reason.what()));
   }
 }
 

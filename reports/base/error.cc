@@ -403,6 +403,18 @@ Error machine_fault(std::string_view problem, std::string_view remedy) {
           fmt::format("No rank was started: {}. Remedy: {}.", problem, remedy)};
 }
 
+Error cannot_start(std::string_view program, std::string_view why) {
+  return usage(fmt::format("cannot start '{}': {}. Check the command after --.", program, why));
+}
+
+Error gpu_failed(std::string_view what) {
+  return {
+      Error::Kind::machine,
+      fmt::format("A GPU {}. Values that it had yet to measure are missing in the journal: look "
+                  "for an error of the job's own work on that GPU.",
+                  what)};
+}
+
 Error nowhere_to_meet(std::string_view address, int port, std::string_view why) {
   const std::string place = port == 0 ? std::string(address) : fmt::format("{}:{}", address, port);
   return usage(

@@ -125,6 +125,12 @@ Error cell_process_ended(std::string_view how);
 /// The machine denies a resource to the ranks: its fault, not that of the requested work.
 Error machine_fault(std::string_view problem, std::string_view remedy);
 
+/// The program of the command to watch cannot be started; `why`: the system's message.
+Error cannot_start(std::string_view program, std::string_view why);
+
+/// A GPU lost values that it was given to measure; `what` says how.
+Error gpu_failed(std::string_view what);
+
 /// The rendezvous address and port (0: any) are unavailable.
 Error nowhere_to_meet(std::string_view address, int port, std::string_view why);
 

@@ -7,6 +7,7 @@ differ, which they must not."""
 import os
 import random
 import sys
+import threading
 import unittest.mock
 
 import torch
@@ -347,6 +348,81 @@ def checkpoint_and_evaluation():
     return train(wrapped, torch.optim.AdamW(module.parameters()), after_step=save_and_evaluate)
 
 
+def parameter_replaced():
+    """As training does that resizes a layer: the optimizer goes on with another parameter in its place."""
+    module = model()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+
+    def replace(step):
+        if step == FAULTY_STEP:
+            module[2].weight = nn.Parameter(module[2].weight.detach()[:2].clone())
+            module[2].bias = nn.Parameter(module[2].bias.detach()[:2].clone())
+            optimizer.param_groups[0]["params"][2:] = [module[2].weight, module[2].bias]
+
+    return train(module, optimizer, after_backward=averaged(module), after_step=replace)
+
+
+def trained_one_after_another():
+    """As in a cross-validation."""
+    losses = []
+    for fold in range(2):
+        module = model(seed=fold)
+        losses += train(DistributedDataParallel(module), torch.optim.SGD(module.parameters(), lr=0.1), steps=3)
+    return losses
+
+
+class Plugin(nn.Module):
+    def __init__(self):
+        raise ValueError("no such plugin")  # before its base class was initialised
+
+
+def surroundings():
+    """A module that was not made completely, a step that is only traced, and tensors without memory or
+    shape of their own as samples."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    try:
+        Plugin()
+    except ValueError as error:
+        kept = error  # and with it the module
+    with FakeTensorMode():
+        estimate = nn.Linear(8, 4)
+        optimizer = torch.optim.AdamW(estimate.parameters())
+        estimate(torch.randn(6, 8)).sum().backward()
+        optimizer.step()
+    module = model()
+    wrapped = DistributedDataParallel(module)
+
+    def after_backward(step):
+        torch.func.vmap(module)(batch(step).unsqueeze(1))
+        torch.nested.nested_tensor([batch(step, rows=1), batch(step)])
+
+    losses = train(wrapped, torch.optim.SGD(module.parameters(), lr=0.1), after_backward=after_backward)
+    del kept
+    return losses
+
+
+surroundings.variables = {"LOCKSTEP_WATCH_DATA": "1"}
+
+
+def probe_of_rank_0():
+    """Rank 0 alone trains another model now and then."""
+    module, probe = model(), nn.Linear(4, 2)
+    names = nn.ModuleDict({"probe": probe})
+    optimizer = torch.optim.Adam(probe.parameters())
+
+    def fit(step):
+        if dist.get_rank() == 0 and step % 2 == 0:
+            for _ in range(3):
+                names["probe"](module(batch(step)).detach()).sum().backward()
+                optimizer.step()
+
+    return train(DistributedDataParallel(module), torch.optim.SGD(module.parameters(), lr=0.1), after_step=fit)
+
+
+probe_of_rank_0.variables = {"LOCKSTEP_WATCH_IGNORE": "^probe"}
+
+
 def replicas_computed():
     """Each rank computes the same gradients for itself, and adds them up in another order."""
     module = model()
@@ -435,6 +511,51 @@ def unfrozen_on_one_rank():
     module[0].requires_grad_(dist.get_rank() == 1)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     return train(module, optimizer, after_backward=averaged(module, ("0.weight", "0.bias")))
+
+
+def replaced_and_not_reduced():
+    """Another parameter takes the place of one, and whoever reduces the gradients does not know it."""
+    module = model()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+
+    def replace(step):
+        if step == FAULTY_STEP - 1:
+            module[2].weight = nn.Parameter(module[2].weight.detach().clone())
+            optimizer.param_groups[0]["params"][2] = module[2].weight
+
+    def average(step):
+        averaged(module, () if step < FAULTY_STEP else (FAULTY_TENSOR,))(step)
+
+    return train(module, optimizer, after_backward=average, after_step=replace)
+
+
+def frozen_part_differs():
+    """No optimizer holds it."""
+    module = model()
+    with torch.no_grad():
+        module[0].weight += dist.get_rank()
+    return train(module, torch.optim.SGD(module[2].parameters(), lr=0.1), after_backward=averaged(module))
+
+
+def threads_step():
+    """Two optimizers, whose steps overlap."""
+    modules = model(seed=1), model(seed=2)
+    inside, may_end = threading.Event(), threading.Event()
+
+    class Waiting(torch.optim.SGD):
+        @torch.optim.Optimizer.profile_hook_step
+        def step(self, closure=None):
+            inside.set()
+            may_end.wait()
+
+    waiting = Waiting(modules[0].parameters(), lr=0.1)
+    thread = threading.Thread(target=waiting.step)
+    thread.start()
+    inside.wait()
+    losses = train(DistributedDataParallel(modules[1]), torch.optim.SGD(modules[1].parameters(), lr=0.1))
+    may_end.set()
+    thread.join()
+    return losses
 
 
 def stale_parameters():
@@ -564,11 +685,12 @@ def unmarked_shards():
 HEALTHY = [ddp_sgd, ddp_adamw_foreach, ddp_adamw_fused, custom_optimizer, accumulation, frozen, batch_norm,
            dropout, autocast_with_scaler, fully_shard_uneven, fsdp1, fsdp1_flat, tensor_parallel,
            zero_redundancy, compiled_step, optimizer_in_backward, closure, two_optimizers, pipeline,
-           data_loader, captured, checkpoint_and_evaluation, replicas_computed, local_sgd, everything_else]
+           data_loader, captured, checkpoint_and_evaluation, replicas_computed, local_sgd, everything_else,
+           parameter_replaced, trained_one_after_another, surroundings, probe_of_rank_0]
 FAULTY = [loss_on_unwrapped_module, gradient_scaled, element_flipped, gradients_scaled_by_little, nan_on_one_rank,
           unfrozen_on_one_rank, stale_parameters, skipped_step, wrong_seed, layer_not_reduced,
           group_of_one, unmarked_shards, hook_fails, local_sgd_stops, local_sgd_begins_apart,
-          local_sgd_unsaid]
+          local_sgd_unsaid, replaced_and_not_reduced, frozen_part_differs, threads_step]
 
 
 def main():
@@ -587,7 +709,8 @@ def main():
             continue
         folder = os.path.join(sys.argv[1], case.__name__, "job")
         os.makedirs(folder, exist_ok=True)
-        variables = {"LOCKSTEP_WATCH_AGREE_EVERY": "0", "LOCKSTEP_WATCH_ALSO": ""}
+        variables = {"LOCKSTEP_WATCH_AGREE_EVERY": "0", "LOCKSTEP_WATCH_ALSO": "", "LOCKSTEP_WATCH_DATA": "",
+                     "LOCKSTEP_WATCH_IGNORE": ""}
         variables.update(getattr(case, "variables", {}))
         os.environ.update(variables, LOCKSTEP_WATCH_FOLDER=folder, LOCKSTEP_WATCH_JOB=case.__name__)
         dist.barrier()

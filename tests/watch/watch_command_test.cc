@@ -68,9 +68,41 @@ TEST_F(WatchCommand, RefusesACommandThatIsNotThere) {
   const Outcome outcome = watch("", "no-such-program");
   EXPECT_EQ(outcome.status, 64);
   EXPECT_THAT(outcome.err, HasSubstr("cannot start 'no-such-program': No such file"));
+  EXPECT_FALSE(fs::exists(out())) << "it would be the latest run";
+  EXPECT_THAT(watch("", "/etc/passwd").err, HasSubstr("cannot start '/etc/passwd': Permission"));
+}
+
+/// So that the next run observes the same.
+TEST_F(WatchCommand, RecordsItsOptions) {
+  EXPECT_EQ(
+      watch("--every 2 --data --also buffers,optimizer-state --ignore 'b.*' -q", "true").status, 3);
+  EXPECT_THAT(text_of(out() / "record.json"), HasSubstr(R"("lockstep",
+    "watch",
+    "--every",
+    "2",
+    "--ignore",
+    "b.*",
+    "--also",
+    "buffers,optimizer-state",
+    "--data",
+    "--",
+    "true")"));
+}
+
+/// The verdict of a long job must not be lost with it.
+TEST_F(WatchCommand, SaysItsVerdictThoughAReportCannotBeWritten) {
+  const Outcome outcome = watch(
+      "--format html,json", "sh -c 'mkdir -p $LOCKSTEP_WATCH_FOLDER/../report.html/in_the_way'");
+  EXPECT_EQ(outcome.status, 64);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("NOTHING OBSERVED"), HasSubstr("Cannot write")));
+  EXPECT_TRUE(fs::exists(out() / "report.json"));
 }
 
 TEST_F(WatchCommand, RefusesWrongArguments) {
+  const Outcome bare = run_shell(kLockstep + " watch true");
+  EXPECT_EQ(bare.status, 64);
+  EXPECT_THAT(unwrapped(bare.err), HasSubstr("Usage: lockstep watch [OPTIONS] -- COMMAND..."));
+  EXPECT_EQ(watch("--label ''", "true").status, 64);
   EXPECT_EQ(watch("--every 0", "true").status, 64);
   EXPECT_EQ(watch("--ignore '('", "true").status, 64);
   EXPECT_EQ(watch("--replicas 2", "true").status, 64);

@@ -61,7 +61,8 @@ class Trainings {
     const char* const other = std::getenv("LOCKSTEP_TEST_WATCH_LIBRARY");
     outcome_ = run_shell(fmt::format(
         "PYTHONPATH={0}/harness/watch/python LOCKSTEP_WATCH_LIBRARY={1} LOCKSTEP_WATCH_FOLDER={2} "
-        "LOCKSTEP_WATCH_JOB=none LOCKSTEP_WATCH_ALSO=micro-batches OMP_NUM_THREADS=1 {3} {2}",
+        "LOCKSTEP_WATCH_JOB=none LOCKSTEP_WATCH_ALSO=micro-batches LOCKSTEP_WATCH_DATA=1 "
+        "OMP_NUM_THREADS=1 {3} {2}",
         LOCKSTEP_SOURCE_DIR, other ? other : LOCKSTEP_WATCH_LIBRARY, folder_.path().string(),
         forked_ranks("trainings")));
   }
@@ -74,12 +75,12 @@ TEST(WatchedTrainings, ComputeTheSameLossesAsUnobservedOnes) {
   const Outcome& outcome = Trainings::get().outcome();
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_EQ(outcome.out, "");
-  // As `hook_fails` makes it, on each rank.
+  // As `hook_fails` and `threads_step` make it, on each rank.
   std::size_t failures = 0;
   for (const std::string& line : lines_of(outcome.err)) {
     failures += line.find("no longer observed") < line.npos ? 1 : 0;
   }
-  EXPECT_EQ(failures, 2U) << outcome.err;
+  EXPECT_EQ(failures, 4U) << outcome.err;
 }
 
 std::string said_of(const JobRecord& job) {
@@ -133,7 +134,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Healthy{"two_optimizers", 8, 8, 12}, Healthy{"pipeline", 4, 0},
                     Healthy{"data_loader"}, Healthy{"captured"},
                     Healthy{"checkpoint_and_evaluation"}, Healthy{"replicas_computed"},
-                    Healthy{"local_sgd", 4, 4, 12, 3}, Healthy{"everything_else", 6, 6}),
+                    Healthy{"local_sgd", 4, 4, 12, 3}, Healthy{"everything_else", 6, 6},
+                    Healthy{"parameter_replaced"}, Healthy{"trained_one_after_another", 8, 8},
+                    Healthy{"surroundings"}, Healthy{"probe_of_rank_0", 6, 4}),
     name_of);
 
 /// A planted fault and the first finding that it has to give.
@@ -174,6 +177,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"layer_not_reduced", Kind::gradient, 1, "2.weight"},
                     Fault{"group_of_one", Kind::gradient, 1, "0.weight"},
                     Fault{"local_sgd_unsaid", Kind::gradient, 1, "0.weight"},
+                    Fault{"replaced_and_not_reduced"},
                     // Ranks agree before step 5, and not in 6, 7 and 8.
                     Fault{"local_sgd_stops", Kind::parameter, 8, "0.weight", 3}),
     name_of_fault);
@@ -289,6 +293,21 @@ TEST(FailedHook, LeavesTheJobUndecided) {
   EXPECT_EQ(exit_of(job, JobEnd{}, {}), 2) << said_of(job);
   EXPECT_EQ(job.steps.last, 3);
   EXPECT_THAT(said_of(job), testing::HasSubstr("note: rank 1: no longer observed: "));
+}
+
+/// A part that is not trained could be a shard. It is observed all the same.
+TEST(PartThatNoOptimizerHolds, IsComparedBeforeTheFirstStep) {
+  const JobRecord job = Trainings::get().judged("frozen_part_differs");
+  EXPECT_EQ(exit_of(job, JobEnd{}, {}), 2) << said_of(job);
+  EXPECT_EQ(job.coverage.parameters, 4) << said_of(job);
+  EXPECT_THAT(said_of(job), testing::HasSubstr("0.weight differs between ranks before the first "
+                                               "step, and has no gradient"));
+}
+
+TEST(StepsInSeveralThreads, AreNotObservedAndSaidSo) {
+  const JobRecord job = Trainings::get().judged("threads_step");
+  EXPECT_EQ(exit_of(job, JobEnd{}, {}), 2) << said_of(job);
+  EXPECT_THAT(said_of(job), testing::HasSubstr("optimizers step in several threads at once"));
 }
 
 }  // namespace

@@ -111,15 +111,11 @@ class Names:
                      if id(copy) in found]
             self._keep(parameter, name, parts.get(id(parameter)), known)
 
-    def add_frozen(self, optimizer_type):
-        """Names the parameters that no optimizer holds, of the models of those that have names. Returns
-        them."""
-        held = set(self._known)
-        for thing in gc.get_objects():
-            if issubclass(type(thing), optimizer_type):
-                held.update(id(tensor) for group in thing.param_groups for tensor in group["params"])
+    def add_rest(self):
+        """Names the other parameters of the models of those that have names. Returns them."""
+        held, rest = set(self._known), []
         modules = modules_of_process(self._module_type)
-        parts, frozen = parts_of_fsdp1(modules), []
+        parts = parts_of_fsdp1(modules)
         for root in roots_of(modules):
             inside = _parameters_of(root)
             if held.isdisjoint(id(parameter) for _, parameter in inside):
@@ -130,8 +126,8 @@ class Names:
                         name = "%s.%s" % (_class_of(root), name)
                     self._keep(parameter, self._unique(name), parts.get(id(parameter)), [])
                     held.add(id(parameter))
-                    frozen.append(parameter)
-        return frozen
+                    rest.append(parameter)
+        return rest
 
     def _keep(self, parameter, name, part, copies):
         key, known = id(parameter), self._known

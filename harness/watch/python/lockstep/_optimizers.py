@@ -83,10 +83,10 @@ class Optimizers:
         self.has_copies = self.has_copies or bool(known.copies)
         self._has_plain = self._has_plain or not known.copies
 
-    def frozen(self, optimizer_type):
-        """Pairs of tensor and Named of the parameters that no optimizer of this process holds, of the models
-        with parameters that one does."""
-        return [(tensor, self._parameter(tensor)) for tensor in self._names.add_frozen(optimizer_type)]
+    def rest(self):
+        """Pairs of tensor and Named of the parameters that no optimizer which stepped holds, of the models with
+        parameters that one does."""
+        return [(tensor, self._parameter(tensor)) for tensor in self._names.add_rest()]
 
     def steps_of(self, optimizer):
         known = self._known(optimizer)

@@ -51,7 +51,8 @@ class Watcher:
         self._step = 0
         self._stepped = {}  # optimizers and parameters of this step, by id, so that no id is used again
         self._is_observed = False
-        self._has_frozen = False  # parameters that no optimizer holds were observed
+        self._has_rest = False  # parameters that no optimizer has stepped were observed
+        self._rest = {}  # these, in their step, by id
         self._values = {}  # counts of `observe_value` in this step, by name
         self._scalars = {}  # of `observe_value`, by name
         self._data = Data(torch)
@@ -213,9 +214,9 @@ class Watcher:
         if not known.has_initial or self._settings.agree_every or self._watch.keeps():
             self._observe(known, "pre_forward", "parameter")
             known.has_initial = True
-        if not self._has_frozen:
-            self._has_frozen = True
-            self._observe_frozen()
+        if not self._has_rest:
+            self._has_rest = True
+            self._observe_rest()
         if not self._has_closure(args, kwargs):
             self._observe(known, "pre_step", "gradient")
         if known.copies:
@@ -324,6 +325,7 @@ class Watcher:
             _stalls.progress.step(self._step, counts)
         self._values = {}
         self._has_also = False
+        self._rest = {}
         self._data.begin_step()
         if self._says_copies and self._copied and self._rank == 0:
             say("--keep-before: each rank copies up to %.1f MiB of values in each step"
@@ -344,15 +346,19 @@ class Watcher:
                 if not tensor.requires_grad:
                     continue
                 tensor = tensor.grad
+            elif phase == "pre_forward" and id(tensor) in self._rest:
+                continue
             rows.add(named, tensor, phase, kind)
         rows.write()
         self._copied += rows.bytes
 
-    def _observe_frozen(self):
-        """The parameters that no optimizer holds, of models that are trained: once, since they stay."""
+    def _observe_rest(self):
+        """Once the other parameters of the models that are trained. Most are frozen; some are those of
+        optimizers that step later."""
         rows = Rows(self._watch, self._torch)
-        for tensor, named in self._optimizers.frozen(self._torch.optim.Optimizer):
+        for tensor, named in self._optimizers.rest():
             rows.add(named, tensor, "pre_forward", "parameter")
+            self._rest[id(tensor)] = tensor
         rows.write()
 
     def _observe_backward(self, optimizer, parameter, gradient):
