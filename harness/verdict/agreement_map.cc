@@ -122,12 +122,16 @@ void AgreementMapFold::note(const Key& key, std::int64_t step, bool is_missing,
 
 AgreementMap AgreementMapFold::take() {
   AgreementMap map;
-  std::set<Key> compared;
+  std::map<Key, std::set<int>> holders;
   for (const auto& [tensor, ranks] : cell_.evidence->tensors()) {
     if (!is_compared(tensor)) continue;
-    compared.insert({tensor.kind, tensor.phase, tensor.name, tensor.replica_group, tensor.offset});
+    holders[{tensor.kind, tensor.phase, tensor.name, tensor.replica_group, tensor.offset}].insert(
+        ranks.begin(), ranks.end());
   }
-  map.tensors = static_cast<std::int64_t>(compared.size());
+  map.tensors = std::count_if(holders.begin(), holders.end(), [&](const auto& one) {
+    const auto& [key, ranks] = one;
+    return ranks.size() > 1 || places_.contains(key) || left_out_.contains(key);
+  });
   for (Course& course : courses_) map.differing.push_back(std::move(course.tensor));
   map.left_out = static_cast<std::int64_t>(left_out_.size());
   const std::vector<std::int64_t>& steps = cell_.evidence->steps();

@@ -126,8 +126,10 @@ std::string groups_in_short(const std::vector<std::vector<int>>& groups) {
 std::string agreement_map(const AgreementMap& map) {
   if (map.tensors == 0) return "";
   if (map.differing.empty()) {
-    return fmt::format("<p>Ranks agree on all {} compared tensors in every step.</p>\n",
-                       map.tensors);
+    return fmt::format(
+        "<p>Ranks agree on all {} compared tensors, in every step in which two or more observed "
+        "them.</p>\n",
+        map.tensors);
   }
   const auto differing = static_cast<std::int64_t>(map.differing.size()) + map.left_out;
   HtmlTable table("Agreement by tensor and step",
@@ -147,12 +149,9 @@ std::string agreement_map(const AgreementMap& map) {
   }
   std::string text = fmt::format(
       "<div class=\"map\">{}<p><span class=\"key agree\" aria-hidden=\"true\">\u25a0</span> ranks "
-      "agree "
-      "<span class=\"key differ\" aria-hidden=\"true\">\u25a0</span> ranks differ <span "
-      "class=\"key missing\" aria-hidden=\"true\">\u25a0</span> missing "
-      "on "
-      "some ranks. {} of {} compared tensors ever differ; ranks agree on the others in every "
-      "step.</p></div>\n",
+      "agree <span class=\"key differ\" aria-hidden=\"true\">\u25a0</span> ranks differ <span "
+      "class=\"key missing\" aria-hidden=\"true\">\u25a0</span> missing on some ranks. {} of {} "
+      "compared tensors ever differ; ranks agree on the others.</p></div>\n",
       table.with_filter(), differing, map.tensors);
   if (map.left_out > 0) {
     text += fmt::format("<p class=\"soft\">{} more tensors that differ are not shown.</p>\n",

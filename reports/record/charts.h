@@ -61,7 +61,7 @@ struct TensorCourse {
 
 /// Which tensors ranks agree on, step by step.
 struct AgreementMap {
-  std::int64_t tensors = 0;             ///< compared between ranks
+  std::int64_t tensors = 0;             ///< of two ranks or more, or missing on some; 0: no map
   std::vector<TensorCourse> differing;  ///< in the order of their first difference
   std::int64_t left_out = 0;            ///< differing tensors beyond the limit
   std::int64_t first_step = 0;          ///< observed; 0: none

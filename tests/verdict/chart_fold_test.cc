@@ -143,6 +143,45 @@ TEST(ChartFold, LeavesAGapWhereARankObservedNothing) {
   EXPECT_EQ(series.norms[1].values[1], 1);
 }
 
+TEST(ChartFold, ComparesNothingInAJobOfOneRank) {
+  ChartedJob job(1);
+  for (std::int64_t step = 1; step <= 3; ++step) job.observe(0, step, "a", 1);
+  job.write();
+  for (const IndexUse use : {IndexUse::believed, IndexUse::ignored}) {
+    const Charts charts = job.charts(use);
+    EXPECT_EQ(charts.agreement.tensors, 0);
+    EXPECT_EQ(charts.series.norms.size(), 1U);
+    for (const double drift : charts.series.drift) EXPECT_TRUE(std::isnan(drift));
+  }
+}
+
+TEST(ChartFold, CountsTensorsOfTwoRanksAndThoseThatOneLacks) {
+  ChartedJob job(2);
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    for (int rank = 0; rank < 2; ++rank) job.observe(rank, step, "a", 1);
+    job.observe(0, step, "b", 1);
+  }
+  job.write();
+  const AgreementMap map = job.charts().agreement;
+  EXPECT_EQ(map.tensors, 4);  // a gradient and a parameter of each
+  EXPECT_EQ(map.differing.size(), 2U);
+}
+
+/// The other rank hangs, so there is nothing to have drifted from.
+TEST(ChartFold, HasNoDriftInAStepOfOneRank) {
+  ChartedJob job(2);
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    job.observe(0, step, "a", 1);
+    if (step < 3) job.observe(1, step, "a", 1);
+  }
+  job.write();
+  for (const IndexUse use : {IndexUse::believed, IndexUse::ignored}) {
+    const StepSeries series = job.charts(use).series;
+    EXPECT_EQ(series.drift[1], 0);
+    EXPECT_TRUE(std::isnan(series.drift[2]));
+  }
+}
+
 TEST(ChartFold, ChangesNoVerdictAndIsNotStored) {
   ChartedJob job(2);
   for (std::int64_t step = 1; step <= 9; ++step) {

@@ -92,6 +92,18 @@ TEST(HtmlReport, ShowsOneDifferingStepOfAMillionInMapAndTable) {
   EXPECT_THAT(page, HasSubstr("1 of 1000 compared tensors ever differ"));
 }
 
+/// A rank that hangs has no value in the last step.
+TEST(HtmlReport, SaysWhereTensorsWereCompared) {
+  const std::string page = render_html(literal_charted_job(literal_charts(2, 3, 5), 2));
+  EXPECT_THAT(page, HasSubstr("Ranks agree on all 5 compared tensors, in every step in which two "
+                              "or more observed them."));
+}
+
+TEST(HtmlReport, HasNoMapOfASingleRank) {
+  EXPECT_THAT(render_html(literal_charted_job(literal_charts(1, 3, 0), 1)),
+              Not(HasSubstr("Ranks agree")));
+}
+
 TEST(HtmlReport, MarksTheFirstMismatchInItsLanes) {
   Charts charts = literal_charts(2, 3, 5);
   charts.lanes = literal_lanes();
