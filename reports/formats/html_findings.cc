@@ -99,8 +99,11 @@ std::string element_in_html(const Finding& finding) {
 
 std::string course_in_html(const Finding& finding) {
   if (finding.last_step <= finding.step) return "";
-  return fmt::format("until step {}, by up to {:.6g} there; {} (step, tensor) pairs",
-                     finding.last_step, finding.last_worst_difference, finding.places);
+  std::string text = fmt::format("until step {}", finding.last_step);
+  if (finding.last_worst_difference != 0) {
+    text += fmt::format(", by up to {:.6g} there", finding.last_worst_difference);
+  }
+  return text + fmt::format("; {} (step, tensor) pairs", finding.places);
 }
 
 std::string kind_in_html(const Finding& finding) {

@@ -144,6 +144,20 @@ TEST(HtmlReport, ShowsGapsAndInfinities) {
   EXPECT_THAT(page, HasSubstr(">3<td>5<td>-inf<td>1.013\n"));
 }
 
+/// A watched job stores few values.
+TEST(HtmlReport, SaysHowFarTheLastStepGoesIfItIsKnown) {
+  RunRecord run = literal_jobs();
+  run.jobs = {run.jobs[1]};
+  Finding& finding = run.jobs[0].results[0].findings[0];
+  finding.last_step = finding.step + 5;
+  finding.places = 30;
+  finding.last_worst_difference = 0.25;
+  const std::string until = fmt::format("until step {}", finding.last_step);
+  EXPECT_THAT(render_html(run), HasSubstr(until + ", by up to 0.25 there; 30 (step"));
+  finding.last_worst_difference = 0;
+  EXPECT_THAT(render_html(run), HasSubstr(until + "; 30 (step"));
+}
+
 TEST(HtmlReport, ListsTenThousandFindingsAndShowsTheFirstInFull) {
   RunRecord run = literal_jobs();
   run.jobs = {run.jobs[1]};
