@@ -107,6 +107,11 @@ std::string step_charts(const std::vector<NamedDiff>& diffs) {
   return text;
 }
 
+std::string relative_cell(const TensorDifference& one) {
+  if (!one.is_measured()) return "-";
+  return (one.is_estimate ? "~" : "") + number_in_html(one.relative);
+}
+
 std::string ratio_cell(const TensorDifference& one) {
   return one.ratio ? fmt::format("{:.6g}", *one.ratio) : "-";
 }
@@ -136,8 +141,7 @@ std::string tensor_table(const DiffRecord& diff) {
       ++left_out;
       return;
     }
-    table.add({fmt::format("<code>{}</code>", in_html(one.name, 200)),
-               (one.is_estimate ? "~" : "") + number_in_html(one.relative),
+    table.add({fmt::format("<code>{}</code>", in_html(one.name, 200)), relative_cell(one),
                number_in_html(one.tolerance), ratio_cell(one), std::string(name(one.likeness)),
                std::string(name(one.quantity)), in_html(one.cause, 200)});
   };

@@ -59,6 +59,9 @@ struct TensorDifference {
   /// On which it is so: of an output, or of an update that ranks of B do not have alike. Empty: on
   /// all together.
   std::vector<int> ranks = {};
+
+  /// Whether `relative` is known. Of values that could not be compared it is 0.
+  bool is_measured() const { return likeness != Likeness::undecided || relative != 0; }
 };
 
 /// How outputs of modules are compared.

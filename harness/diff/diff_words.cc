@@ -233,10 +233,14 @@ Json json_of(const DiffSide& side) {
 }
 
 Json json_of(const TensorDifference& one) {
-  Json json = {{"quantity", name(one.quantity)}, {"name", one.name},
-               {"likeness", name(one.likeness)}, {"relative", one.relative},
-               {"tolerance", one.tolerance},     {"is_finite", one.is_finite},
-               {"is_estimate", one.is_estimate}, {"cause", one.cause}};
+  Json json = {{"quantity", name(one.quantity)},
+               {"name", one.name},
+               {"likeness", name(one.likeness)},
+               {"tolerance", one.tolerance},
+               {"is_finite", one.is_finite},
+               {"is_estimate", one.is_estimate},
+               {"cause", one.cause}};
+  json["relative"] = one.is_measured() ? Json(one.relative) : Json();
   const bool is_finding = one.likeness == Likeness::different;
   json["kind"] = is_finding ? Json(name(kind_of(one))) : Json();
   json["ratio"] = one.ratio ? Json(*one.ratio) : Json();

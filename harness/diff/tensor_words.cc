@@ -17,8 +17,7 @@ constexpr std::size_t kShownNames = 5;
 }  // namespace
 
 std::string size_in_words(const TensorDifference& one) {
-  const bool is_unknown = one.likeness == Likeness::undecided && one.relative == 0;
-  if (is_unknown && !one.cause.empty()) return plain(one.cause);
+  if (!one.is_measured() && !one.cause.empty()) return plain(one.cause);
   std::string text;
   if (one.is_multiple) {
     const bool is_factor = one.cause.find(": ") != std::string::npos;

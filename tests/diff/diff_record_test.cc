@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "harness/diff/diff_page.h"
 #include "harness/diff/diff_words.h"
 
 namespace lockstep {
@@ -53,6 +54,22 @@ TEST(DiffRecord, NamesNoLossAsTheFirstDifference) {
   diff.steps[1].tensors.insert(diff.steps[1].tensors.begin(), loss);
   EXPECT_THAT(verdict_in_words(diff),
               HasSubstr("DIFFERENT: 1 of 1 gradients differ in step 2, first that of w"));
+}
+
+TEST(DiffRecord, HasNoDistanceOfValuesThatCouldNotBeCompared) {
+  DiffRecord diff = diff_with(Likeness::undecided);
+  TensorDifference& tensor = diff.steps[1].tensors[0];
+  const auto relative = [&] {
+    return nlohmann::json::parse(diff_in_json(diff))["steps"][1]["tensors"][0]["relative"];
+  };
+  EXPECT_EQ(relative(), 0.5);
+  EXPECT_THAT(diff_page({{"", &diff}}, ""), HasSubstr("<code>w</code><td>0.5"));
+  tensor.relative = 0;
+  tensor.cause = "ranks 0 and 1 hold different values of it";
+  EXPECT_TRUE(relative().is_null());
+  EXPECT_THAT(diff_page({{"", &diff}}, ""), HasSubstr("<code>w</code><td>-<td>"));
+  tensor.likeness = Likeness::equal;
+  EXPECT_EQ(relative(), 0);
 }
 
 TEST(DiffRecord, CountsTensorsThatWereLeftOut) {
