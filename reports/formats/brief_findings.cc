@@ -19,9 +19,17 @@ std::string subject(const Claim& claim);
 
 namespace {
 
-constexpr std::size_t kMostOfASentence = 300;
+constexpr std::size_t kMostOfASentence = 400;
 
 using Findings = std::vector<const Finding*>;
+
+/// Cut between words: without its end, a place in a source names no line.
+std::string brief_sentence(const std::string& sentence) {
+  if (sentence.size() <= kMostOfASentence) return sentence;
+  const std::size_t blank = sentence.rfind(' ', kMostOfASentence);
+  const bool has_words = blank != std::string::npos && blank > kMostOfASentence / 2;
+  return beginning(sentence, has_words ? blank : kMostOfASentence);
+}
 
 bool is_about_agreement(const Finding& finding) { return is_about_agreement(finding.claim); }
 
@@ -118,7 +126,7 @@ std::string difference_from_reference(const Finding& finding) {
 /// Without a difference of elements, the finding is about a dtype or shape, and its sentence is
 /// enough.
 std::string first_wrong_value(const Finding& root, const Findings& others) {
-  if (!root.first_difference) return beginning(root.sentence, kMostOfASentence);
+  if (!root.first_difference) return brief_sentence(root.sentence);
   const std::string text =
       is_about_agreement(root) ? difference_between_ranks(root) : difference_from_reference(root);
   return text + attribution_of(root, others);
@@ -184,7 +192,7 @@ std::vector<ShownFinding> brief(const Execution& execution, std::vector<ShownFin
   std::vector<ShownFinding> all = wrong_values(execution);
   for (ShownFinding& other : shown) {
     if (is_about_held_values(*other.finding)) continue;
-    other.sentence = beginning(other.sentence, kMostOfASentence);
+    other.sentence = brief_sentence(other.sentence);
     const bool has_output = other.finding->failure && other.finding->failure->error.empty() &&
                             !other.finding->failure->last_output.empty();
     if (!other.sentence.empty() || has_output) all.push_back(std::move(other));

@@ -222,9 +222,18 @@ TEST(BriefFindings, CutAnErrorAndTellRanksThatRaisedItOnce) {
   ASSERT_THAT(brief_of(cell), SizeIs(1));
   EXPECT_THAT(brief_of(cell)[0],
               AllOf(StartsWith("ranks 0,1 raised an error in step 2: Expected xxx"),
-                    EndsWith(" [...]"), SizeIs(testing::Lt(400U))));
+                    EndsWith("x [...]"), SizeIs(testing::Lt(500U))));
   EXPECT_THAT(failure_text(cell, screen(Verbosity::overview)), Not(HasSubstr("last output")))
       << "the output repeats the error";
+}
+
+/// The end of a place is its line.
+TEST(BriefFindings, CutAnErrorBetweenWords) {
+  std::string error = "at";
+  for (int i = 0; i < 90; ++i) error += " train.py:16";
+  CellRecord cell = cell_with({literal_failure(0, "raised an error", error, "again")});
+  ASSERT_THAT(brief_of(cell), SizeIs(1));
+  EXPECT_THAT(brief_of(cell)[0], AllOf(EndsWith(" train.py:16 [...]"), SizeIs(testing::Gt(380U))));
 }
 
 TEST(Width, IsKeptByEveryVerbosity) {
