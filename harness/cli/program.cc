@@ -73,9 +73,10 @@ std::string name_of_program(int argc, char** argv) {
   return name.empty() ? "lockstep" : plain(name);
 }
 
-/// Reports an error, if standard error is open; the exit status reports it as well.
+/// Reports an error, if standard error is open; the exit status reports it as well. Its sentence
+/// may repeat any word of the command line and any name of a file.
 void complain(const std::string& program, const std::string& sentence) {
-  std::fputs(fmt::format("{}: {}\n", program, sentence).c_str(), stderr);
+  std::fputs(fmt::format("{}: {}\n", program, printable_error(sentence)).c_str(), stderr);
 }
 
 /// Otherwise a file opened as descriptor 1 would receive the output.

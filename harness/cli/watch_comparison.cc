@@ -47,7 +47,7 @@ ExitStatus compare_with(const NamedJob& reference, const std::string& folder,
     say("\n" + diff_in_words(diff, width) + keys_in_words(diff, known));
     return status_of(diff, known);
   } catch (const Error& error) {
-    say(fmt::format("\nThe job was not compared: {}\n", error.what()));
+    say(fmt::format("\nThe job was not compared: {}\n", printable_error(error.what())));
     return ExitStatus::undecided;
   }
 }
@@ -68,7 +68,7 @@ void run_again(WatchRequest request, const WatchedJob& first, std::size_t width)
     const DiffRecord diff = diff_runs(one.files(), again.files(), {}, DiffRequest());
     say(wrapped("The second run, compared with the first: " + verdict_in_words(diff), 0, 2, width));
   } catch (const Error& error) {
-    say(fmt::format("The second run was not compared: {}\n", error.what()));
+    say(fmt::format("The second run was not compared: {}\n", printable_error(error.what())));
   }
 }
 

@@ -116,12 +116,16 @@ bool begins_command(std::string_view text, std::size_t at) {
   return end != std::string_view::npos && text[end] == '[';
 }
 
-std::string printable(std::string_view text) {
+namespace {
+
+/// `invalid` gives the text for a byte that is not UTF-8.
+template <class Invalid>
+std::string printable_with(const Invalid& invalid, std::string_view text) {
   std::string safe;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = character_length(text, at);
     if (length == 0) {
-      safe += kReplacement;
+      safe += invalid(text.substr(at, 1));
       ++at;
     } else {
       append_printable(safe, text, at, length);
@@ -129,6 +133,17 @@ std::string printable(std::string_view text) {
     }
   }
   return safe;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  return printable_with([](std::string_view) { return kReplacement; }, text);
+}
+
+std::string printable_error(std::string_view sentence) {
+  return printable_with(
+      [](std::string_view byte) { return fmt::format("\\x{:02x}", byte_at(byte, 0)); }, sentence);
 }
 
 std::string plain(std::string_view text) {

@@ -16,6 +16,9 @@ inline constexpr std::size_t kConsoleWidth = 100;
 /// becomes `\x3a` or `\x23`.
 std::string printable(std::string_view text);
 
+/// The same of an error, except that invalid bytes become `\x9b` and the like: it may name a file.
+std::string printable_error(std::string_view sentence);
+
 /// The same in one line: newlines become `\x0a`. For names, places and titles.
 std::string plain(std::string_view text);
 

@@ -188,6 +188,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"report ''", "Cannot read '': the path is empty. Name the folder of a run."},
         Mistake{"report nowhere",
                 "Cannot read nowhere: there is no such folder. Name the folder of a run."},
+        Mistake{"report \"$(printf '\\233\\033[31m')\"",
+                "Cannot read \\x9b\\x1b[31m: there is no such folder. Name the folder of a run."},
         Mistake{
             "report /etc/passwd",
             "Cannot read /etc/passwd: it is no pack of Lockstep. Name the folder of a run, or a "

@@ -27,6 +27,12 @@ TEST(PlainText, ReplacesBytesThatAreNoUtf8) {
   }
 }
 
+TEST(PlainText, OfAnErrorHasItsBytesThatAreNoUtf8) {
+  EXPECT_EQ(printable_error("no \x9b\x1b[31m\n  \xc3\xa4"), "no \\x9b\\x1b[31m\n  \xc3\xa4");
+  const std::string once = printable_error("\x9b");
+  EXPECT_EQ(printable_error(once), once);
+}
+
 TEST(PlainText, WritesOutWhatTurnsTheDirectionOfWritingOrEndsALine) {
   EXPECT_EQ(printable("a\xe2\x80\xae|\xe2\x81\xa6|\xe2\x80\x8f|\xd8\x9c|\xe2\x80\xa8"),
             "a\\u202e|\\u2066|\\u200f|\\u061c|\\u2028");
