@@ -35,8 +35,10 @@ auto versions_of(const RunEnvironment& environment) {
 }
 
 std::string versions_in_words(const RunEnvironment& environment) {
-  return fmt::format("Lockstep {}, torch {}, {}, on {}", environment.lockstep_version,
-                     environment.torch_version, environment.compiler, environment.host);
+  std::string text = "Lockstep " + environment.lockstep_version;
+  if (!environment.torch_version.empty()) text += ", torch " + environment.torch_version;
+  if (!environment.compiler.empty()) text += ", " + environment.compiler;  // a job has none
+  return text + ", on " + environment.host;
 }
 
 /// Adds runs to a record one after the other.

@@ -78,6 +78,9 @@ TEST(JoinedRecord, SaysWhatIsFromWhichRunAndWhichVersion) {
   EXPECT_THAT(run.notes,
               Contains("b: 10 cells; Lockstep 0.1.0, torch 2.12.0, g++ 12.2, on node-1"));
   EXPECT_THAT(run.command, ElementsAre("lockstep", "report", "a", "b"));
+  other.environment.compiler.clear();  // of a watched job
+  EXPECT_THAT(join_records({{"a", "a", literal_run()}, {"b", "b", other}}).notes,
+              Contains("b: 10 cells; Lockstep 0.1.0, torch 2.12.0, on node-1"));
 }
 
 }  // namespace
