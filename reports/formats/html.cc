@@ -46,10 +46,11 @@ std::string coverage_of_claims(const RunRecord& run) {
   });
   if (claims == 0) return "Coverage: no claim was judged.";
   return fmt::format(
-      "Coverage: {} judged in {}, with {} comparisons of tensors: {} hold, {} undecided, {} "
+      "Coverage: {} judged in {}, with {} of tensors: {} hold, {} undecided, {} "
       "violated.",
-      counted(claims, "claim"), counted(static_cast<std::size_t>(steps), "step"), tensors,
-      verdicts[0], verdicts[1], verdicts[2]);
+      counted(claims, "claim"), counted(static_cast<std::size_t>(steps), "step"),
+      counted(static_cast<std::size_t>(tensors), "comparison"), verdicts[0], verdicts[1],
+      verdicts[2]);
 }
 
 std::vector<std::string> lead_of(const RunRecord& run) {

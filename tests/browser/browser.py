@@ -90,7 +90,7 @@ class Browser:
 
     def as_phone(self):
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-            "width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True})
+            "width": 360, "height": 844, "deviceScaleFactor": 1, "mobile": True})
 
     def as_desktop(self):
         self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

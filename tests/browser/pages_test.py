@@ -177,7 +177,7 @@ class Pages(unittest.TestCase):
             with self.subTest(name):
                 self.open(name)
                 self.browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-                self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), 390)
+                self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), 360)
         self.browser.as_desktop()
 
     def test_the_first_mismatch_is_marked_and_in_view(self):

@@ -128,6 +128,14 @@ TEST(HtmlReport, LinksToASourceOfAKnownCommitOnly) {
   EXPECT_THAT(render_html(run), Not(HasSubstr("href=\"javascript")));
 }
 
+TEST(HtmlReport, CountsOneComparisonAsOne) {
+  RunRecord run = literal_jobs();
+  run.jobs.resize(1);
+  run.jobs[0].results.resize(1);
+  run.jobs[0].results[0].comparisons = 1;
+  EXPECT_THAT(render_html(run), HasSubstr("with 1 comparison of tensors:"));
+}
+
 TEST(HtmlReport, IsReadableWithoutStepsRanksOrFindings) {
   EXPECT_THAT(render_html(RunRecord{}), HasSubstr("There are no findings."));
   EXPECT_THAT(render_html(literal_charted_job(Charts{}, 1)), HasSubstr("</html>"));
