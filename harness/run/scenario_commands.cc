@@ -1,5 +1,7 @@
 #include "harness/run/scenario_commands.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -115,7 +117,7 @@ constexpr int kMostRepetitions = 10'000;
 std::string device_called(const std::string& name) {
   const std::vector<std::string>& known = known_devices();
   if (std::find(known.begin(), known.end(), name) != known.end()) return name;
-  throw unknown_name("device", name, known);
+  throw bad_value("--device", name, fmt::format("one of {}", fmt::join(known, ", ")));
 }
 
 std::string backend_called(const std::string& name) {
