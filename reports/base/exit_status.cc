@@ -11,9 +11,16 @@ namespace lockstep {
 
 namespace {
 
-std::string order() {
+/// Of the statuses of `command`; empty: of all.
+std::string order(std::string_view command = "") {
   std::string text;
   for (const ExitStatus status : kFromWorst) {
+    const bool is_of_it =
+        command.empty() ||
+        std::any_of(kCommandExits.begin(), kCommandExits.end(), [&](const CommandExit& entry) {
+          return entry.command == command && entry.status == status;
+        });
+    if (!is_of_it) continue;
     text += fmt::format("{}{}", text.empty() ? "" : ", ", static_cast<int>(status));
   }
   return fmt::format("If several apply, the status is the first of {}.", text);
@@ -58,7 +65,7 @@ std::string exit_statuses_of(std::string_view command, std::size_t width) {
     text += row(entry.status, entry.meaning, width);
   }
   const bool has_several = command == "run" || command == "report";
-  return has_several ? text + wrapped(order(), 2, 0, width) : text;
+  return has_several ? text + wrapped(order(command), 2, 0, width) : text;
 }
 
 std::string exit_statuses_as_markdown() {

@@ -51,6 +51,13 @@ TEST(ExitStatuses, AreThoseOfTheReadme) {
               testing::HasSubstr(exit_statuses_as_markdown()));
 }
 
+TEST(ExitStatuses, OfACommandAreOrderedWithoutOthers) {
+  EXPECT_THAT(exit_statuses_of("report", 100),
+              testing::HasSubstr("is the first of 70, 64, 1, 2, 3, 0."));
+  EXPECT_THAT(exit_statuses_of("run", 100),
+              testing::HasSubstr("is the first of 143, 130, 70, 64, 1, 2, 3, 0."));
+}
+
 TEST(ExitStatuses, FitATerminal) {
   for (const std::size_t width : {40U, 100U}) {
     for (const std::string& line :
