@@ -19,6 +19,7 @@
 #include "reports/base/plain_text.h"
 #include "reports/base/shell_word.h"
 #include "reports/base/usage_error.h"
+#include "reports/record/limits.h"
 
 namespace lockstep {
 
@@ -88,8 +89,12 @@ std::string gaps_in_words(const TableComparison& comparison, const RunRecord& ru
     const std::string name = plain(scenario) + "/" + plain(variant);
     const std::string values = fmt::format("{} value{}", gap.values, gap.values == 1 ? "" : "s");
     if (!was_run(run, cell)) {
-      text += fmt::format("not in this run: {} on {} ({}). Run: lockstep run {} --ranks {}\n", name,
-                          ranks_in_words(world_size), values, shell_word(name), world_size);
+      const std::string remedy =
+          world_size > kMostRanksOfCell
+              ? fmt::format("'lockstep run' starts up to {} ranks", kMostRanksOfCell)
+              : fmt::format("Run: lockstep run {} --ranks {}", shell_word(name), world_size);
+      text += fmt::format("not in this run: {} on {} ({}). {}\n", name, ranks_in_words(world_size),
+                          values, remedy);
       continue;
     }
     text += fmt::format("not measured: {} on {}, {} in steps {} to {}\n", name,

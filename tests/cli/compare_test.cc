@@ -70,16 +70,17 @@ TEST_F(OnARecord, CompareTakesTheNameOfATableThatComesWithLockstep) {
 }
 
 TEST_F(OnARecord, CompareSaysWhichCellsAreNotInTheRunAndHowToRunThem) {
-  write_table("mine.csv",
-              drift("other,one", 1, 1) + drift("other,two", 4, 1) + drift("other,two", 4, 2));
+  write_table("mine.csv", drift("other,one", 1, 1) + drift("other,two", 4, 1) +
+                              drift("other,two", 4, 2) + drift("other,two", 65, 1));
   const Outcome outcome = lockstep("compare mine.csv run");
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_EQ(
       outcome.out,
-      "mine: 0 of 3 published values are met to the printed digit.\n"
+      "mine: 0 of 4 published values are met to the printed digit.\n"
       "not in this run: other/one on 1 rank (1 value). Run: lockstep run other/one --ranks 1\n"
       "not in this run: other/two on 4 ranks (2 values). Run: lockstep run other/two "
-      "--ranks 4\n");
+      "--ranks 4\n"
+      "not in this run: other/two on 65 ranks (1 value). 'lockstep run' starts up to 64 ranks\n");
 }
 
 TEST_F(OnARecord, CompareSaysWhichStepsOfACellThatWasRunAreNotMeasured) {
