@@ -186,7 +186,8 @@ std::string rows_of(const Table& table, std::size_t width) {
 }  // namespace
 
 std::string table_text(const Table& table, const TableLayout& layout) {
-  std::string text = plain(table.spec.title) + ":\n";
+  constexpr std::size_t kHanging = 2;
+  std::string text = folded(plain(table.spec.title) + ":", layout.width, kHanging);
   const std::size_t rows = table.rows.size();
   if (rows <= layout.most_rows) {
     text += rows_of(table, layout.width);
@@ -195,7 +196,7 @@ std::string table_text(const Table& table, const TableLayout& layout) {
             fmt::format("{} of {} steps; -vv shows all\n", layout.most_rows, rows);
   }
   if (layout.has_sparklines) text += table_sparklines(table, layout.width);
-  return text + footnotes(table);
+  return text + folded(footnotes(table), layout.width, kHanging);
 }
 
 }  // namespace lockstep

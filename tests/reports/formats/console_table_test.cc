@@ -12,6 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 /// The lines printed by the pull request's script.
 constexpr const char* kPublishedGradients =
@@ -54,6 +55,17 @@ TEST(ConsoleTable, PrintsThePublishedTablesByteForByte) {
             std::string::npos);
   EXPECT_NE(render_table(published_drift()).find(std::string("\n") + kPublishedDrift),
             std::string::npos);
+}
+
+TEST(ConsoleTable, FoldsItsTitleAndNotes) {
+  const std::string text = table_text(published_drift(), {.width = 40});
+  EXPECT_THAT(text, StartsWith("Table 2 - cross-rank model divergence\n"
+                               "  max|W_rank0 - W_rank1| after each\n"
+                               "  step:\n"
+                               "step |        BUGGY |        FIXED\n"));
+  for (const std::string& line : lines_of(table_text(literal_distances(), {.width = 40}))) {
+    EXPECT_TRUE(line.size() <= 40 || line.find(" | ") != line.npos) << line;
+  }
 }
 
 TEST(ConsoleTable, SaysWhatSyncedMeans) {
