@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/judge/collectives/absences.h"
 #include "harness/judge/collectives/analyse_group.h"
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/ranks/exits.h"

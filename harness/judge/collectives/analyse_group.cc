@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "harness/judge/collectives/absences.h"
 #include "harness/judge/collectives/call_words.h"
+#include "harness/judge/collectives/mismatch_rows.h"
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/ranks/exits.h"
 #include "harness/record/collective_words.h"
@@ -19,68 +21,6 @@
 namespace lockstep {
 
 namespace {
-
-/// Number of collectives shown before the mismatch, and after it.
-constexpr std::uint64_t kShownBefore = 5;
-constexpr std::uint64_t kShownBehind = 2;
-
-/// Why a rank never called it, according to its exit.
-MismatchFault absence_of(const RankExit* end) {
-  if (!end) return MismatchFault::missing;
-  switch (end->kind) {
-    case ExitKind::finished:
-      return MismatchFault::count;
-    case ExitKind::raised:
-    case ExitKind::exited:
-    case ExitKind::signalled:
-    case ExitKind::unstarted:
-      return MismatchFault::dead;
-    case ExitKind::unfinished:
-      if (end->cause == ExitCause::stopped) return MismatchFault::stopped;
-      return end->cause == ExitCause::unseen ? MismatchFault::dead : MismatchFault::missing;
-  }
-  return MismatchFault::missing;
-}
-
-/// A rank that raised because its peer was gone is not the one that others waited for.
-bool is_victim(const CellEvidence& cell, const RankExit* end) {
-  return end && has_lost_peer(cell, *end);
-}
-
-/// Whether any rank failed by itself, not because of its peers.
-bool any_failed_by_itself(const CellEvidence& cell) {
-  return std::any_of(cell.exits.begin(), cell.exits.end(), [&](const RankExit& end) {
-    return end.kind != ExitKind::finished && end.kind != ExitKind::unfinished &&
-           !has_lost_peer(cell, end);
-  });
-}
-
-/// The missing ranks that explain the mismatch best: dead ranks before stopped ones, then finished
-/// ones, then ranks in another call.
-std::pair<MismatchFault, std::vector<int>> absent(const CellEvidence& cell,
-                                                  const std::vector<int>& ranks) {
-  for (const MismatchFault fault : {MismatchFault::dead, MismatchFault::stopped,
-                                    MismatchFault::count, MismatchFault::missing}) {
-    std::vector<int> found;
-    for (const int rank : ranks) {
-      const RankExit* end = exit_of(cell, rank);
-      if (absence_of(end) == fault && !is_victim(cell, end)) found.push_back(rank);
-    }
-    if (!found.empty()) return {fault, found};
-  }
-  return {MismatchFault::dead, ranks};
-}
-
-CallOfRank shown_call(const Collective& call, const RankExit* end) {
-  CallOfRank shown;
-  shown.text = call_in_words(call);
-  shown.site = call.site;
-  shown.is_open = call.state == CollectiveState::entered;
-  if (shown.is_open && end && end->ended_ns) {
-    shown.open_s = static_cast<double>(*end->ended_ns - call.entered_ns) * 1e-9;
-  }
-  return shown;
-}
 
 /// Searches for the first mismatch of one group.
 class Search {
@@ -431,7 +371,7 @@ class Search {
     missed.step = number > 0 ? step() : group_.step;
     missed.culprits = culprits;
     missed.waiting = waiting;
-    if (number > 0) missed.rows = rows_around(number);
+    if (number > 0) missed.rows = rows_around(cell_, group_, number);
     found_.first = GroupMismatch{std::move(missed), number > 0 ? moments() : group_.begun_ns,
                                  number == 0 || !not_out().empty()};
   }
@@ -443,27 +383,6 @@ class Search {
     return moments;
   }
 
-  std::vector<CollectiveRow> rows_around(std::uint64_t number) const {
-    std::vector<CollectiveRow> rows;
-    const std::uint64_t first = number > kShownBefore ? number - kShownBefore : 1;
-    const std::uint64_t last = std::min(group_.last(), number + kShownBehind);
-    for (std::uint64_t shown = first; shown <= last; ++shown) rows.push_back(shown_row(shown));
-    return rows;
-  }
-
-  CollectiveRow shown_row(std::uint64_t number) const {
-    const Row row = row_of(group_, number);
-    CollectiveRow shown;
-    shown.number = static_cast<std::int64_t>(number);
-    shown.step = row.empty() ? 0 : row.begin()->second->step;
-    shown.calls.resize(static_cast<std::size_t>(cell_.evidence->processes()));
-    for (const auto& [rank, call] : row) {
-      shown.calls[static_cast<std::size_t>(rank)] = shown_call(*call, exit_of(cell_, rank));
-    }
-    shown.differs = row.size() < group_.members.size() || classes_of(row, may_meet).size() > 1;
-    return shown;
-  }
-
   const CellEvidence& cell_;
   const Group& group_;
   Row row_;
@@ -473,19 +392,6 @@ class Search {
 };
 
 }  // namespace
-
-const Collective* open_elsewhere(const CellEvidence& cell, int rank, const std::string& group) {
-  const std::vector<Collective>* log = cell.evidence->collectives(rank);
-  if (!log) return nullptr;
-  bool is_last_open = true;
-  const auto found = std::find_if(log->rbegin(), log->rend(), [&](const Collective& call) {
-    if (call.state == CollectiveState::completed) return false;
-    const bool is_elsewhere = call.group != group || (call.number == 0 && call.operation != kJoin);
-    const bool was_last_open = std::exchange(is_last_open, false);
-    return is_elsewhere && (call.state == CollectiveState::entered || was_last_open);
-  });
-  return found == log->rend() ? nullptr : &*found;
-}
 
 GroupAnalysis analyse_group(const CellEvidence& cell, const Group& group) {
   return Search(cell, group).run();

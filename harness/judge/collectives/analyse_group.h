@@ -32,8 +32,4 @@ struct GroupAnalysis {
 /// the cell.
 GroupAnalysis analyse_group(const CellEvidence& cell, const Group& group);
 
-/// The call that a rank is in outside this group, or was in when it raised. A rank that waits there
-/// is not at fault here. Joining another group and point-to-point calls count; null: no such call.
-const Collective* open_elsewhere(const CellEvidence& cell, int rank, const std::string& group);
-
 }  // namespace lockstep
