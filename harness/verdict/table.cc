@@ -68,13 +68,23 @@ std::set<std::string> names_of(const Step& step) {
   return names;
 }
 
-/// Whether all ranks hold the same bits of every tensor, and there is at least one.
+/// Whether a rank observed nothing: it may hang before, or lag behind.
+bool lacks_a_rank(const Step& step) {
+  return std::any_of(step.ranks.begin(), step.ranks.end(),
+                     [](const Held& held) { return held.empty(); });
+}
+
+/// Whether all ranks hold the same bits of every tensor, and there is at least one. Ranks of a job
+/// that observed nothing do not count.
 bool is_synced(const Step& step) {
+  const Held* front = nullptr;
   for (const Held& held : step.ranks) {
-    if (held.empty() || held.size() != step.ranks.front().size()) return false;
+    if (held.empty() && step.is_of_job) continue;
+    if (!front) front = &held;
+    if (held.empty() || held.size() != front->size()) return false;
     for (const auto& [name, mine] : held) {
-      const auto first = step.ranks.front().find(name);
-      if (first == step.ranks.front().end() || !mine->not_comparable.empty()) return false;
+      const auto first = front->find(name);
+      if (first == front->end() || !mine->not_comparable.empty()) return false;
       const Observation& other = *first->second;
       if (std::tie(mine->dtype, mine->global_shape, mine->digest) !=
           std::tie(other.dtype, other.global_shape, other.digest)) {
@@ -82,7 +92,7 @@ bool is_synced(const Step& step) {
       }
     }
   }
-  return !step.ranks.empty();
+  return front != nullptr;
 }
 
 double element_value(std::int64_t element, const SnapshotTensor* tensor) {
@@ -129,7 +139,7 @@ bool is_finite(const Step& step) {
 }
 
 double drift(const Step& step) {
-  if (step.is_of_job && is_synced(step) && is_finite(step)) return 0;
+  if (step.is_of_job && !lacks_a_rank(step) && is_synced(step) && is_finite(step)) return 0;
   double largest = 0;
   const std::set<std::string> names = names_of(step);
   for (std::size_t a = 0; a < step.ranks.size(); ++a) {

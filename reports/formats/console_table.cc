@@ -54,7 +54,7 @@ Columns rank_columns(const Table& table, std::size_t group) {
 Columns element_columns(const Table& table, std::size_t group) {
   Columns columns = rank_columns(table, group);
   columns.push_back(column(table, kSyncedWidth, "synced", [&](const Table::Row& row) {
-    return synced_text(entry_of(row, group));
+    return synced_text(table.spec, entry_of(row, group));
   }));
   return columns;
 }

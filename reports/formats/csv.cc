@@ -10,6 +10,7 @@
 #include "reports/formats/job_report.h"
 #include "reports/formats/renderer.h"
 #include "reports/formats/sections.h"
+#include "reports/formats/table_cells.h"
 #include "reports/record/result.h"
 
 namespace lockstep {
@@ -194,7 +195,7 @@ void append_entry(std::string& csv, Line line, const Table& table, const Table::
   append_values(csv, line, table, entry);
   if (quantity == Quantity::element || quantity == Quantity::norm) {
     line.quantity = "synced";
-    line.value = !entry.is_measured() ? "nan" : entry.synced ? "1" : "0";
+    line.value = !tells_agreement(table.spec, entry) ? "nan" : entry.synced ? "1" : "0";
     append(csv, line);
   }
   if (entry.estimate) {

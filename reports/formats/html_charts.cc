@@ -209,7 +209,7 @@ std::string html_chart_of(const Table& table) {
       for (std::size_t rank = 0; rank < shown[group]; ++rank) {
         cells.push_back(value_cell(table, entry, rank));
       }
-      if (!is_drift) cells.push_back(synced_text(entry));
+      if (!is_drift) cells.push_back(synced_text(spec, entry));
       if (has_drift(table)) cells.push_back(entry.drift ? number_in_html(*entry.drift) : "-");
     }
     rows.add(cells);

@@ -76,7 +76,7 @@ std::string block_text(const Table& table, std::size_t group) {
   for (const Table::Row& row : table.rows) {
     const Table::Entry entry = entry_of(row, group);
     std::vector<std::string> cells{fmt::format("{:>{}}", step_text(table, row), step_digits(table)),
-                                   norms_text(spec, entry), "  " + synced_text(entry)};
+                                   norms_text(spec, entry), "  " + synced_text(spec, entry)};
     if (shows_drift) cells.push_back(drift_text(entry));
     append_row(columns, cells);
   }

@@ -42,8 +42,16 @@ std::string value_text(const TableSpec& spec, const Table::Entry& entry, std::si
   return fmt::format("{:.{}f}", entry.values[i], spec.digits);
 }
 
-std::string synced_text(const Table::Entry& entry) {
-  if (!entry.is_measured()) return "-";
+bool tells_agreement(const TableSpec& spec, const Table::Entry& entry) {
+  const bool has_gap = std::any_of(entry.values.begin(), entry.values.end(),
+                                   [](double value) { return std::isnan(value); });
+  // Of equal bits, either all norms are numbers or none is.
+  const bool lacks_a_rank = spec.quantity == Quantity::norm && entry.synced && has_gap;
+  return entry.is_measured() && !lacks_a_rank;
+}
+
+std::string synced_text(const TableSpec& spec, const Table::Entry& entry) {
+  if (!tells_agreement(spec, entry)) return "-";
   return entry.synced ? "True" : "False";
 }
 

@@ -25,8 +25,12 @@ std::string step_text(const Table& table, const Table::Row& row);
 /// The value at `i` in the format of the quantity; "-" if not measured.
 std::string value_text(const TableSpec& spec, const Table::Entry& entry, std::size_t i);
 
-/// "True", "False"; "-" if nothing was measured.
-std::string synced_text(const Table::Entry& entry);
+/// Whether the entry says if all ranks agree: something was measured, and where ranks agree, on all
+/// of them.
+bool tells_agreement(const TableSpec& spec, const Table::Entry& entry);
+
+/// "True", "False"; "-" if it is unknown.
+std::string synced_text(const TableSpec& spec, const Table::Entry& entry);
 
 /// The subject of a table: "weight's gradient", "all gradients".
 std::string subject_of(const TableSpec& spec);

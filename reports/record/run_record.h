@@ -124,8 +124,9 @@ struct TableSpec {
 /// A table with the values of one run, with one group of columns per variant.
 struct Table {
   struct Entry {
-    std::vector<double> values;   ///< one per rank, or the drift alone; NaN if not measured
-    bool synced = false;          ///< all ranks hold the same bits of the whole tensor
+    std::vector<double> values;  ///< one per rank, or the drift alone; NaN if not measured
+    /// All ranks hold the same bits of the whole tensor; in a job, all that observed it.
+    bool synced = false;
     std::optional<double> drift;  ///< for Quantity::norm; NaN if not measured
     /// For a Quantity::drift whose values were not stored: the L2 norm of the largest difference
     /// from rank 0, estimated from sketches.

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
+#include <string>
+#include <tuple>
 
 #include "tests/judge/literal_evidence.h"
 #include "tests/verdict/measured_table.h"
@@ -63,6 +66,29 @@ TEST(Table, CallsNothingSyncedThatIsNotThere) {
   LiteralEvidence one(2);
   one.add(0, 1, "w", {1});
   EXPECT_FALSE(entry_of(one, Quantity::element).synced);
+}
+
+/// The other rank may hang.
+TEST(Table, OfAJobLeavesOutRanksThatObservedNothing) {
+  LiteralEvidence files(3);
+  const LiteralEvidence::Tensor after{Kind::parameter, Phase::post_step, 0};
+  for (const auto& [rank, step, value] : {std::tuple(0, 1, 1.0F), std::tuple(2, 1, 1.0F),
+                                          std::tuple(0, 2, 1.0F), std::tuple(2, 2, 3.0F)}) {
+    files.add(rank, step, "w", {value});
+    files.add(rank, step, "w", {value}, after);
+  }
+  const StepReader evidence = files.write();
+  const std::set<std::string> names{"w"};
+  TableSpec norms;
+  norms.quantity = Quantity::norm;
+  EXPECT_TRUE(measured_entry(norms, *evidence.at(1), &names).synced);
+  EXPECT_FALSE(measured_entry(norms, *evidence.at(2), &names).synced);
+  EXPECT_FALSE(measured_entry(norms, *evidence.at(1), nullptr).synced) << "of a cell";
+  TableSpec drift;
+  drift.quantity = Quantity::drift;
+  drift.kind = after.kind;
+  drift.phase = after.phase;
+  EXPECT_TRUE(std::isnan(measured_entry(drift, *evidence.at(1), &names).values.at(0)));
 }
 
 TEST(Table, SyncedTellsShapesApartThatHaveTheSameWords) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "reports/formats/renderer.h"
 #include "tests/command.h"
 #include "tests/reports/formats/literal_tables.h"
@@ -138,6 +140,15 @@ constexpr const char* kPublishedNorms =
 
 TEST(NormTable, PrintsThePublishedTableByteForByte) {
   EXPECT_THAT(table_text(published_norms()), HasSubstr(std::string(":\n") + kPublishedNorms));
+}
+
+TEST(NormTable, DoesNotCallRanksSyncedOfWhichOneHasNoValue) {
+  Table table = published_norms();
+  table.rows[1].entries[1].values[1] = std::numeric_limits<double>::quiet_NaN();
+  table.rows[2].entries[0].values[1] = std::numeric_limits<double>::quiet_NaN();
+  const std::string text = table_text(table);
+  EXPECT_THAT(text, HasSubstr("  1  | [29.689, -]            |   -         |"));
+  EXPECT_THAT(text, HasSubstr("  2  | [30.679, -]            |   False     |"));
 }
 
 TEST(NormTable, SaysWhatItsColumnsMean) {
