@@ -137,7 +137,4 @@ Error nowhere_to_meet(std::string_view address, int port, std::string_view why);
 /// A defect in Lockstep.
 Error internal_error(std::string_view what);
 
-/// The one of `known` that `given` is nearest to by edits, or begins; empty: none can be meant.
-std::string nearest_name(std::string_view given, const std::vector<std::string>& known);
-
 }  // namespace lockstep

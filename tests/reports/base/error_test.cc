@@ -53,36 +53,6 @@ TEST(UnknownName, ListsTheLastNameThatFits) {
   EXPECT_EQ(text.find("more"), std::string::npos);
 }
 
-TEST(NearestName, CountsEdits) {
-  const std::vector<std::string> known{"csv", "json", "console"};
-  EXPECT_EQ(nearest_name("jsn", known), "json");    // a letter missing
-  EXPECT_EQ(nearest_name("jsoon", known), "json");  // a letter too many
-  EXPECT_EQ(nearest_name("jzon", known), "json");   // a wrong letter
-  EXPECT_EQ(nearest_name("josn", known), "json");   // two swapped
-  EXPECT_EQ(nearest_name("cvs", known), "csv");     // two swapped in a short name
-  EXPECT_EQ(nearest_name("konzole", known), "console");
-}
-
-TEST(NearestName, TakesTheFewestEdits) {
-  EXPECT_EQ(nearest_name("fixed-b", {"fixed-a-1", "fixed-a", "fixed-bb"}), "fixed-a");
-  EXPECT_EQ(nearest_name("exact", {"exalt", "exact"}), "exact");
-}
-
-TEST(NearestName, OffersTheOnlyNameThatBeginsSo) {
-  EXPECT_EQ(nearest_name("uneven", {"uneven-batches-hang", "loss"}), "uneven-batches-hang");
-  EXPECT_EQ(nearest_name("--max", {"--max-cells", "--matrix"}), "--max-cells");
-  EXPECT_EQ(nearest_name("loss", {"loss-on-unwrapped", "loss-on-unwrapped-pipeline"}), "");
-  EXPECT_EQ(nearest_name("un", {"uneven-batches-hang"}), "") << "a letter or two mean nothing";
-}
-
-TEST(NearestName, OffersNothingThatIsFarOff) {
-  EXPECT_EQ(nearest_name("x", {"a", "csv"}), "");
-  EXPECT_EQ(nearest_name("", {"a", "csv"}), "");
-  EXPECT_EQ(nearest_name("xml", {"csv", "json"}), "");
-  EXPECT_EQ(nearest_name("csv", {}), "");
-  EXPECT_EQ(nearest_name(std::string(1 << 20, 'c'), {"csv"}), "");
-}
-
 TEST(UnmetRequirement, SaysWhyAndWhatHelps) {
   EXPECT_EQ(unmet_requirement("srun", "not on PATH", "use a machine of a cluster"),
             "--require srun is not met: not on PATH. Remedy: use a machine of a cluster.");
