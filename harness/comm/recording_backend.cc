@@ -1,117 +1,15 @@
 #include "harness/comm/recording_backend.h"
 
-#include <algorithm>
-#include <array>
-#include <cctype>
-#include <charconv>
-#include <string_view>
 #include <utility>
 
+#include "harness/comm/describe_call.h"
 #include "harness/comm/future_of.h"
+#include "harness/comm/recorded_work.h"
 #include "harness/comm/single_collectives.h"
-#include "harness/comm/tensor_names.h"
 
 namespace lockstep {
 
 using c10d::OpType;
-
-namespace {
-
-/// "_ALLGATHER_BASE" is "allgather_base".
-std::string lower_case_name(OpType operation) {
-  std::string text = c10d::opTypeToString(operation);
-  text.erase(0, text.find_first_not_of('_'));
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
-/// Caches, per thread and number, strings that torch creates anew each time.
-template <class Make>
-const std::string& made_once(std::vector<std::string>& made, std::size_t number, const Make& make) {
-  if (number >= made.size()) made.resize(number + 1);
-  if (made[number].empty()) made[number] = make();
-  return made[number];
-}
-
-const std::string& operation_name(OpType operation) {
-  thread_local std::vector<std::string> names;
-  return made_once(names, static_cast<std::size_t>(operation),
-                   [&] { return lower_case_name(operation); });
-}
-
-const std::string& dtype_name(at::ScalarType type) {
-  thread_local std::vector<std::string> names;
-  return made_once(names, static_cast<std::size_t>(type),
-                   [&] { return c10::getDtypeNames(type).first; });
-}
-
-std::string reduction_name(const c10d::ReduceOp& reduction) {
-  constexpr std::array<std::string_view, 9> kNames{"sum",  "avg", "product", "min",       "max",
-                                                   "band", "bor", "bxor",    "premul_sum"};
-  return std::string(kNames.at(reduction.op_));
-}
-
-Collective with_reduction(Collective collective, const c10d::ReduceOp& reduction) {
-  collective.reduction = reduction_name(reduction);
-  return collective;
-}
-
-Collective with_root(Collective collective, std::int64_t root) {
-  collective.root = static_cast<int>(root);
-  return collective;
-}
-
-/// For works without a future: the waiting thread sees their end.
-class RecordedWork : public c10d::Work {
- public:
-  RecordedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<CollectiveRecorder> recorder,
-               std::uint64_t seq)
-      : Work(-1, inner->retrieveOpType()),
-        inner_(std::move(inner)),
-        recorder_(std::move(recorder)),
-        seq_(seq) {}
-  /// No thread can wait for it any more, however it ends.
-  ~RecordedWork() override { leave(CollectiveState::completed); }
-
-  bool wait(std::chrono::milliseconds timeout) override {
-    try {
-      const bool is_done = inner_->wait(timeout);
-      leave(is_done ? CollectiveState::completed : CollectiveState::failed);
-      return is_done;
-    } catch (...) {
-      leave(CollectiveState::failed);
-      throw;
-    }
-  }
-
-  bool isCompleted() override { return inner_->isCompleted(); }
-  bool isSuccess() const override { return inner_->isSuccess(); }
-  std::exception_ptr exception() const override { return inner_->exception(); }
-  int sourceRank() const override { return inner_->sourceRank(); }
-  std::vector<at::Tensor> result() override { return inner_->result(); }
-  void synchronize() override { inner_->synchronize(); }
-  void blockCurrentStream() override { inner_->blockCurrentStream(); }
-  void abort() override { inner_->abort(); }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return inner_->getFuture(); }
-  c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override {
-    return inner_->getFutureResult();
-  }
-  float getDuration() const override { return inner_->getDuration(); }
-  uint64_t getSequencenumber() const override { return inner_->getSequencenumber(); }
-
- private:
-  void leave(CollectiveState state) {
-    if (!has_left_.exchange(true)) recorder_->leave(seq_, state);
-  }
-
-  c10::intrusive_ptr<c10d::Work> inner_;
-  std::shared_ptr<CollectiveRecorder> recorder_;
-  std::uint64_t seq_;
-  std::atomic<bool> has_left_{false};
-};
-
-}  // namespace
 
 RecordingBackend::RecordingBackend(c10::intrusive_ptr<c10d::Backend> inner,
                                    std::shared_ptr<CollectiveRecorder> recorder,
@@ -126,59 +24,8 @@ RecordingBackend::RecordingBackend(c10::intrusive_ptr<c10d::Backend> inner,
   bound_device_id_ = inner_->getBoundDeviceId();
 }
 
-namespace {
-
-/// Calls that every rank of a group makes, so that equal numbers match. The end of a coalesced
-/// block does not count: it may contain point-to-point calls, and its collectives have their own
-/// numbers.
-bool is_collective(OpType operation) {
-  return operation != OpType::SEND && operation != OpType::RECV &&
-         operation != OpType::RECVANYSOURCE && operation != OpType::COALESCED;
-}
-
-/// "[4, 4]"; a shape that does not fit into a log is omitted.
-std::string shape_of(const at::Tensor& tensor) {
-  std::array<char, 64> text{'['};
-  char* at = text.data() + 1;
-  for (const std::int64_t size : tensor.sizes()) {
-    if (text.data() + text.size() - at < 24) break;
-    if (at != text.data() + 1) at = std::copy_n(", ", 2, at);
-    at = std::to_chars(at, text.data() + text.size(), size).ptr;
-  }
-  *at++ = ']';
-  return {text.data(), at};
-}
-
-void describe_first(const at::Tensor& tensor, Collective& collective) {
-  collective.dtype = dtype_name(tensor.scalar_type());
-  collective.shape = shape_of(tensor);
-  // Other threads of the autograd engine may assign gradients meanwhile.
-  TensorName name;
-  if (!current_tag().empty()) {
-    name = tag_name(current_tag());
-  } else if (tensor.is_cpu()) {
-    name = name_of(tensor);
-  }
-  collective.tensor = std::move(name.text);
-  collective.tensor_id = name.id;
-}
-
-}  // namespace
-
 Collective RecordingBackend::collective_of(OpType operation, at::TensorList tensors) const {
-  Collective collective;
-  collective.operation = operation_name(operation);
-  collective.group = group_->name;
-  collective.group_size = group_->size;
-  if (is_collective(operation)) collective.number = ++group_->calls;
-  collective.tensors = static_cast<std::uint32_t>(tensors.size());
-  if (!tensors.empty()) describe_first(tensors[0], collective);
-  for (const at::Tensor& tensor : tensors) {
-    const auto elements = static_cast<std::uint64_t>(tensor.numel());
-    collective.elements += elements;
-    collective.bytes += elements * tensor.element_size();
-  }
-  return collective;
+  return describe_call(operation, tensors, *group_);
 }
 
 namespace {
