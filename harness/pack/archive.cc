@@ -47,7 +47,10 @@ ArchiveWriter::ArchiveWriter(fs::path path, const ArchiveLimits& limits)
   const bool is_ready =
       archive_write_add_filter_gzip(out) == ARCHIVE_OK &&
       archive_write_set_filter_option(out, "gzip", "timestamp", nullptr) == ARCHIVE_OK &&
-      archive_write_set_format_pax_restricted(out) == ARCHIVE_OK;
+      archive_write_set_format_pax_restricted(out) == ARCHIVE_OK &&
+      // Names are bytes, as those of files are: libarchive would convert them from the locale's
+      // characters, and there are none in "C".
+      archive_write_set_format_option(out, nullptr, "hdrcharset", "BINARY") == ARCHIVE_OK;
   if (!is_ready) refuse(fault_of(out));
   file_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!file_.valid() && errno == EEXIST) {
@@ -55,7 +58,10 @@ ArchiveWriter::ArchiveWriter(fs::path path, const ArchiveLimits& limits)
                      "Name another file with --out");
   }
   if (!file_.valid()) refuse(std::strerror(errno));
-  archive_write_open_fd(out, file_.get());
+  if (archive_write_open_fd(out, file_.get()) != ARCHIVE_OK) {
+    ::unlink(path_.c_str());
+    refuse(fault_of(out));
+  }
 }
 
 ArchiveWriter::~ArchiveWriter() {
@@ -174,7 +180,7 @@ class Unpacking {
     if (++members_ > limits_.members) {
       refuse(fmt::format("it holds more than {} files", limits_.members));
     }
-    const char* const text = archive_entry_pathname_utf8(entry);
+    const char* const text = archive_entry_pathname(entry);
     const std::string name = fs::path(text ? text : "").lexically_normal();
     require_inside(name);
     const auto type = archive_entry_filetype(entry);

@@ -102,6 +102,26 @@ TEST_F(Archive, IsOneThatTarReadsAndTheSameEachTime) {
   EXPECT_EQ(listed.out, "run/record.json\n") << listed.err;
 }
 
+TEST_F(Archive, KeepsNamesWhateverTheirBytesAre) {
+  const std::string utf8 = "l\xc3\xa4uft", latin = "l\xe4uft";
+  ArchiveWriter writer(file());
+  for (const std::string& name : {utf8, latin}) writer.add_text(utf8 + "/" + name, name);
+  writer.finish();
+  fs::create_directory(target());
+  const fs::path folder = unpack(file(), target());
+  EXPECT_EQ(folder, target() / utf8);
+  for (const std::string& name : {utf8, latin}) EXPECT_EQ(text_of(folder / name), name);
+  EXPECT_EQ(run_shell("tar --quoting-style=literal -tzf " + file().string()).out,
+            utf8 + "/" + utf8 + "\n" + utf8 + "/" + latin + "\n");
+}
+
+TEST_F(Archive, WithOtherNamesThanAsciiIsRefusedIfAMemberLeadsOutOfIt) {
+  ArchiveWriter writer(file());
+  writer.add_text("../l\xe4uft", "text");
+  writer.finish();
+  EXPECT_THAT(refusal(), HasSubstr("leads out of it"));
+}
+
 TEST_F(Archive, ReplacesNoFile) {
   write_text(file(), "mine");
   EXPECT_EQ(refusal_of("Cannot write " + file().string(), [&] { ArchiveWriter writer(file()); }),
