@@ -1,8 +1,10 @@
 #pragma once
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
@@ -25,15 +27,23 @@ class AppendedFile {
     if (!fd_.valid()) throw unwritable(path_.string(), std::strerror(errno));
   }
 
-  /// Appends all bytes in one write. Throws Error (usage) when the disk is full or the file is
-  /// gone.
+  /// Appends all bytes in one write, or none. Throws Error (usage) when the disk is full or the
+  /// file is gone; the same bytes may then be appended again.
   void append(std::string_view bytes) {
-    if (!write_all(fd_.get(), bytes)) throw unwritable(path_.string(), std::strerror(errno));
+    if (write_all(fd_.get(), bytes)) {
+      size_ += bytes.size();
+      return;
+    }
+    const int error = errno;
+    // A reader takes a part that stays for a torn end.
+    [[maybe_unused]] const int ignored = ::ftruncate(fd_.get(), static_cast<off_t>(size_));
+    throw unwritable(path_.string(), std::strerror(error));
   }
 
  private:
   std::filesystem::path path_;
   UniqueFd fd_;
+  std::uint64_t size_ = 0;
 };
 
 }  // namespace lockstep

@@ -270,7 +270,19 @@ TEST_F(JournalFile, SaysThatTheDiskIsFull) {
     for (; row.micro_batch < 100; ++row.micro_batch) journal.append(row);
   });
   EXPECT_NE(said.find("rank-0.csv: File too large"), std::string::npos) << said;
-  EXPECT_TRUE(read_journal(path_).torn_tail);
+  EXPECT_FALSE(read_journal(path_).torn_tail);
+}
+
+TEST_F(JournalFile, GoesOnWhereTheDiskHasRoomAgain) {
+  JournalWriter journal(path_);
+  const Observation first = observation(0), second = observation(1);
+  journal.append(first);
+  {
+    const FullDisk full(fs::file_size(path_) + 10);
+    EXPECT_THROW(journal.append(second), Error);
+  }
+  journal.append(second);
+  EXPECT_EQ(read_journal(path_).observations, (std::vector<Observation>{first, second}));
 }
 
 TEST_F(JournalFile, RefusesAMissingFile) { EXPECT_THROW(read_journal(path_), Error); }

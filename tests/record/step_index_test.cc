@@ -13,6 +13,7 @@
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
+#include "tests/full_disk.h"
 #include "tests/record/whole_journal.h"
 #include "tests/refusal.h"
 #include "tests/temporary_folder.h"
@@ -134,6 +135,16 @@ TEST_F(StepIndexFile, LosesATornEntry) {
     EXPECT_EQ(read_step_index(path_).steps.size(), 1U);
     write({step(1, 10), step(2, 110)});
   }
+}
+
+TEST_F(StepIndexFile, HasNoPartOfAnEntryOnceTheDiskHasRoomAgain) {
+  StepIndexWriter writer(path_, "rank 1 of a cell");
+  {
+    const FullDisk full(fs::file_size(path_) + 10);
+    EXPECT_THROW(writer.append(step(1, 10)), Error);
+  }
+  writer.append(step(1, 10));
+  EXPECT_EQ(read_step_index(path_).steps, (std::vector<IndexedStep>{step(1, 10)}));
 }
 
 TEST_F(StepIndexFile, IsRefusedWhereAByteWasChanged) {
