@@ -104,15 +104,14 @@ class Coverage {
                     fmt::format("{} chunks of [{:.80}]", tensor_.chunks.size(),
                                 fmt::format("{}", fmt::join(tensor_.shape, ", "))));
     }
-    std::int64_t elements = 0;
     for (const CheckpointChunk& chunk : tensor_.chunks) {
-      if (!is_in_tensor(chunk)) {
-        throw refusal(fmt::format("chunks in its shape [{}]", fmt::join(tensor_.shape, ", ")),
-                      in_words(chunk));
-      }
-      elements += element_count(chunk.sizes);
+      if (is_in_tensor(chunk)) continue;
+      throw refusal(fmt::format("chunks in its shape [{}]", fmt::join(tensor_.shape, ", ")),
+                    in_words(chunk));
     }
     require_apart();
+    std::int64_t elements = 0;  // not more than the tensor's, as they lie apart in it
+    for (const CheckpointChunk& chunk : tensor_.chunks) elements += element_count(chunk.sizes);
     if (elements != element_count(tensor_.shape)) {
       throw refusal(fmt::format("chunks of all its {} elements", element_count(tensor_.shape)),
                     fmt::format("{}", elements));

@@ -100,6 +100,7 @@ SavedTensor read_saved_tensor(const RegularFile& file, const std::string& path,
 }
 
 bool is_row_major(const SavedTensor& tensor) {
+  if (element_count(tensor.shape) == 0) return true;
   std::int64_t stride = 1;
   for (std::size_t d = tensor.shape.size(); d-- > 0;) {
     if (tensor.shape[d] > 1 && tensor.strides[d] != stride) return false;

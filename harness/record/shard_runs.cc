@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 
@@ -31,6 +32,8 @@ std::int64_t global_start(const ObservedTensor& part, std::size_t outer, std::in
 }  // namespace
 
 std::int64_t element_count(const std::vector<std::int64_t>& shape) {
+  // The other sizes of an empty tensor may be any, and their product too large.
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
@@ -76,6 +79,7 @@ struct RunShape {
 
 RunShape run_shape_of(const ObservedTensor& tensor) {
   const std::vector<std::int64_t>& shape = tensor.local_shape;
+  if (element_count(shape) == 0) return {shape.size(), 0};
   RunShape run{shape.size(), 1};
   bool is_whole = true;  // all dimensions after `outer`
   while (run.outer > 0 && is_whole) {

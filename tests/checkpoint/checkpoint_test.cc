@@ -150,6 +150,16 @@ TEST_F(CheckpointFiles, MayHoldTransposedTensorsAndLargerStorages) {
   expect_same(only_tensor(path("dcp")), observed({2, 2}, {1, 2, 3, 4}));
 }
 
+TEST_F(CheckpointFiles, MayHoldEmptyTensorsOfAnySizes) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 40;
+  for (const std::vector<std::int64_t>& shape : {std::vector{kLarge, kLarge, std::int64_t{0}},
+                                                 std::vector{std::int64_t{0}, kLarge, kLarge}}) {
+    const std::string empty = saved_tensor(shape, {kLarge, kLarge, 1}, "");
+    LiteralDistributed().add("w", shape, {{{0, 0, 0}, shape, empty}}).write(path("dcp"));
+    EXPECT_EQ(only_tensor(path("dcp")).norm, 0);
+  }
+}
+
 TEST_F(CheckpointFiles, LeaveOptimizersAndOtherValuesOut) {
   const std::string one = saved_tensor({}, {}, bytes_of<float>({1}));
   LiteralDistributed()
@@ -319,6 +329,13 @@ TEST_P(HostileChunks, AreRefused) {
   EXPECT_THAT(refusal(path("dcp")), HasSubstr(GetParam().said));
 }
 
+/// Chunks that overlap, of more elements together than a number counts.
+std::vector<LiteralChunk> overlapping_chunks(std::int64_t size) {
+  std::vector<LiteralChunk> chunks;
+  for (std::int64_t i = 0; i < 40; ++i) chunks.push_back({{i}, {size - 40}, ""});
+  return chunks;
+}
+
 const std::string kFour = saved_tensor({4}, {1}, std::string(16, 'x'));
 constexpr std::int64_t kHuge = std::int64_t{1} << 61;
 
@@ -341,6 +358,10 @@ INSTANTIATE_TEST_SUITE_P(
                       {{{0}, {4}, saved_tensor({2, 2}, {2, 1}, std::string(16, 'x'))}},
                       "a chunk of 'w' with float32 [4] at byte 0, found 'float32 [2, 2]'"},
         RefusedChunks{"too_large", {kHuge, 4}, {{{0, 0}, {4, 4}, kFour}}, "2^63 bytes"},
+        RefusedChunks{"more_than_can_be_counted",
+                      {kHuge / 8},
+                      overlapping_chunks(kHuge / 8),
+                      "chunks that do not overlap"},
         RefusedChunks{"negative", {4}, {{{-1}, {4}, kFour}}, "offsets and sizes of 'w'"},
         RefusedChunks{"beyond_the_storage",
                       {4},

@@ -130,5 +130,17 @@ TEST(TensorBytes, OfShortRowsAreCopiedInParts) {
       [&](std::span<const std::byte> piece) { EXPECT_LE(piece.size(), TensorBytes::kCopied); });
 }
 
+TEST(TensorBytes, OfAnEmptyPartAreNoRunsWhateverItsSizesAre) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 40;
+  for (const std::vector<std::int64_t>& shape : {std::vector{kLarge, kLarge, std::int64_t{0}},
+                                                 std::vector{std::int64_t{0}, kLarge, kLarge}}) {
+    Observation part;
+    part.global_shape = part.local_shape = shape;
+    part.offset.resize(shape.size());
+    EXPECT_EQ(element_count(shape), 0);
+    EXPECT_TRUE(runs_of(part).empty());
+  }
+}
+
 }  // namespace
 }  // namespace lockstep
