@@ -12,9 +12,12 @@
 
 namespace lockstep {
 
+std::string temporary_name(const std::filesystem::path& path) {
+  return fmt::format("{}.{}-{}.tmp", path.string(), host_name(), ::getpid());
+}
+
 bool write_new_file(const std::filesystem::path& path, std::string_view bytes) {
-  // Of this process alone, also in a folder that several machines share.
-  const std::filesystem::path own = fmt::format("{}.{}-{}", path.string(), host_name(), ::getpid());
+  const std::filesystem::path own = temporary_name(path);
   write_whole_file(own, bytes);
   const bool is_first = ::link(own.c_str(), path.c_str()) == 0;
   const int error = errno;

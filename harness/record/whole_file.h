@@ -26,10 +26,15 @@ inline bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
-/// Writes a file as `path` plus `.tmp` and renames it. So a file at `path` is complete, even if the
-/// writer is killed. Throws Error (usage) and then removes the temporary file.
+/// A name next to `path` that no other process has, also in a folder that several machines share.
+/// It ends in `.tmp`.
+std::string temporary_name(const std::filesystem::path& path);
+
+/// Writes a file under a temporary name and renames it. So a file at `path` is complete, even if
+/// the writer is killed or another process writes it, too. Throws Error (usage) and then removes
+/// the temporary file.
 inline void write_whole_file(const std::filesystem::path& path, std::string_view bytes) {
-  const std::string temporary = path.string() + ".tmp";
+  const std::string temporary = temporary_name(path);
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) throw unwritable(path.string(), std::strerror(errno));
   const bool written = write_all(fd, bytes);

@@ -146,8 +146,8 @@ void seal_if_all_ended(const fs::path& files, int world_size) {
   for (int rank = 0; rank < world_size; ++rank) {
     if (!has_ended(files, rank)) return;
   }
-  // The last two ranks may see that at the same time; where the lock is not known, they write
-  // alike.
+  // The last two ranks may see that at the same time. Where the file system has no locks, both
+  // write the same bytes, each under a name of its own first.
   const UniqueFd lock(::open((files / "watch.control").c_str(), O_RDWR | O_CLOEXEC));
   static_cast<void>(::flock(lock.get(), LOCK_EX));
   const fs::path folder = files.parent_path();

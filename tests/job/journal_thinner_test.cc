@@ -11,6 +11,7 @@
 #include "harness/record/journal.h"
 #include "harness/record/journal_segments.h"
 #include "harness/record/step_writer.h"
+#include "harness/record/whole_file.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -186,7 +187,7 @@ TEST_F(ThinnedJob, IsLeftAloneWhileValuesAreStored) {
 }
 
 TEST_F(ThinnedJob, GoesOnIfItsFilesCannotBeWritten) {
-  const fs::path blocked = folder() / "rank-0.segment-5.csv.tmp";
+  const fs::path blocked = temporary_name(folder() / "rank-0.segment-5.csv");
   fs::create_directory(blocked);  // where the thinned file would be made
   observe_all(1, 150);
   look(10);

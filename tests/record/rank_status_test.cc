@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "harness/record/whole_file.h"
 #include "reports/base/error.h"
 #include "tests/command.h"
 #include "tests/temporary_folder.h"
@@ -128,7 +129,7 @@ TEST_F(RankStatusFile, RefusesWhatIsMalformed) {
 
 TEST_F(RankStatusFile, SaysThatItCannotBeWritten) {
   EXPECT_THROW(write_rank_status(folder_ / "none" / "rank-0.status.json", {}), Error);
-  fs::create_symlink("/dev/full", file_.string() + ".tmp");
+  fs::create_symlink("/dev/full", temporary_name(file_));
   try {
     write_rank_status(file_, {});
     ADD_FAILURE() << "written to a full device";

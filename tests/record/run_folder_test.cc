@@ -87,5 +87,27 @@ TEST(RunFolder, HoldsARecordFromTheBeginning) {
   EXPECT_EQ(load_record(run), RunRecord{});
 }
 
+/// As the last ranks of a job do where a file system has no locks.
+TEST(RunFolder, KeepsAWholeRecordWhileSeveralProcessesSaveIt) {
+  const TemporaryFolder folder;
+  RunRecord run;
+  run.notes.assign(1'000, "a note");
+  const pid_t other = ::fork();
+  int faults = 0;
+  for (int i = 0; i < 100; ++i) {
+    try {
+      save_record(folder.path(), run);
+      if (load_record(folder.path()) != run) ++faults;
+    } catch (const std::exception&) {
+      ++faults;
+    }
+  }
+  if (other == 0) ::_exit(faults == 0 ? 0 : 1);
+  int status = 0;
+  ::waitpid(other, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(faults, 0);
+}
+
 }  // namespace
 }  // namespace lockstep

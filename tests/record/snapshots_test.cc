@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "harness/record/whole_file.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
@@ -160,7 +161,7 @@ TEST_F(SafetensorsFile, RefusesToWriteWhatDoesNotFitItsShape) {
 }
 
 TEST_F(SafetensorsFile, SaysThatTheDiskIsFull) {
-  fs::create_symlink("/dev/full", path_.string() + ".tmp");
+  fs::create_symlink("/dev/full", temporary_name(path_));
   try {
     write_safetensors(path_, {{"w", tensor(DType::float32, {2})}});
     ADD_FAILURE();
