@@ -79,8 +79,10 @@ class JournalReader::Scan {
     std::vector<JournalStep>& steps = reader_.steps_;
     const std::int64_t last = steps.empty() ? 0 : steps.back().step;
     if (step <= last) {
+      // The step of the row before goes on, unless that lies in another segment.
       throw reader_.cells_of(row, segment_)
-          .refusal(reader_.column_of_step(), fmt::format("at least {} as 'step'", last));
+          .refusal(reader_.column_of_step(),
+                   fmt::format("{} {} as 'step'", has_begun_ ? "at least" : "more than", last));
     }
     end(row.offset);
     has_begun_ = true;

@@ -11,6 +11,7 @@
 #include "harness/record/journal.h"
 #include "harness/record/journal_writer.h"
 #include "reports/base/error.h"
+#include "tests/command.h"
 #include "tests/record/whole_journal.h"
 #include "tests/refusal.h"
 #include "tests/temporary_folder.h"
@@ -178,6 +179,14 @@ TEST_F(SegmentedJournal, FindsARowOfNoStepInTheIndex) {
   thin(1, {1, 2});
   std::ofstream(segment(1), std::ios::app) << "2,1,0," << std::string(32, '0') << ",1,,,0\n";
   EXPECT_NE(JournalReader(path_).index_fault(), "");
+}
+
+TEST_F(SegmentedJournal, RefusesAStepThatGoesOnInTheNextSegment) {
+  std::string rows = text_of(segment(2));
+  for (std::size_t at = 0; (at = rows.find("\n3,", at)) != rows.npos;) rows[at + 1] = '2';
+  write_text(segment(2), rows);
+  EXPECT_EQ(refusal_of(segment(2), [&] { JournalReader(path_, IndexUse::ignored); }),
+            ":3:1: expected more than 2 as 'step', found '2'.");
 }
 
 TEST_F(SegmentedJournal, GoesOnWhereARankWasKilled) {
