@@ -119,19 +119,24 @@ std::optional<int> number_in(const Environment& environment, const char* name, i
   return text ? std::optional(number(name, text, least, most)) : std::nullopt;
 }
 
+constexpr const char* kTasksPerNode = "SLURM_STEP_TASKS_PER_NODE";
+
 /// The tasks of node `node` in Slurm's "2(x3),1": two on each of the first three nodes.
 std::optional<int> tasks_on_node(const std::string& tasks, int node) {
   static const std::regex one("(\\d+)(?:\\(x(\\d+)\\))?(?:,|$)");
+  const auto count = [](const std::string& text) {
+    return number(kTasksPerNode, text, 1, std::numeric_limits<int>::max());
+  };
   for (std::sregex_iterator it(tasks.begin(), tasks.end(), one), end; it != end; ++it) {
-    node -= (*it)[2].matched ? std::atoi((*it)[2].str().c_str()) : 1;
-    if (node < 0) return std::atoi((*it)[1].str().c_str());
+    node -= (*it)[2].matched ? count((*it)[2]) : 1;
+    if (node < 0) return count((*it)[1]);
   }
   return std::nullopt;
 }
 
 std::optional<int> ranks_on_this_machine(const Environment& environment,
                                          const PlacementVariables& variables, int world_size) {
-  const char* const slurm = environment("SLURM_STEP_TASKS_PER_NODE");
+  const char* const slurm = environment(kTasksPerNode);
   const auto node = number_in(environment, "SLURM_NODEID", 0, std::numeric_limits<int>::max());
   const bool is_step = std::string_view(variables.required) == "SLURM_STEP_ID";
   if (is_step && slurm && node) return tasks_on_node(slurm, *node);

@@ -202,6 +202,14 @@ TEST(ForeignPlacement, OfACompleteLauncherCountsWhateverElseIsSet) {
   EXPECT_EQ(placement_in(joined(kOpenMpi, {{"RANK", "0"}})), "Open MPI's mpirun 0/4, 0/2");
 }
 
+/// A rank of Slurm's first node.
+Variables in_step_of(const std::string& tasks) {
+  Variables step = kStep;
+  step["SLURM_NODEID"] = step["SLURM_LOCALID"] = "0";
+  step["SLURM_STEP_TASKS_PER_NODE"] = tasks;
+  return step;
+}
+
 TEST(ForeignPlacement, OfNonsenseIsRefusedByTheNameOfTheVariable) {
   const std::map<std::string, Variables> nonsense{
       {"RANK cannot be '2': give a whole number from 0 to 1", {{"RANK", "2"}, {"WORLD_SIZE", "2"}}},
@@ -213,7 +221,10 @@ TEST(ForeignPlacement, OfNonsenseIsRefusedByTheNameOfTheVariable) {
       {"MASTER_ADDR is set but LOCAL_WORLD_SIZE is not",
        {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "29500"}}},
       {"RANK is set but WORLD_SIZE is not", {{"RANK", "0"}}},
-      {"PMI_RANK is set but PMI_SIZE is not", {{"PMI_RANK", "0"}}}};
+      {"PMI_RANK is set but PMI_SIZE is not", {{"PMI_RANK", "0"}}},
+      {"SLURM_STEP_TASKS_PER_NODE cannot be '0': give a whole number, at least 1", in_step_of("0")},
+      {"SLURM_STEP_TASKS_PER_NODE cannot be '4294967298'", in_step_of("4294967298")},
+      {"SLURM_STEP_TASKS_PER_NODE cannot be '99999999999'", in_step_of("2(x99999999999)")}};
   for (const auto& [sentence, variables] : nonsense) {
     try {
       foreign_placement_in(variables);
