@@ -17,18 +17,18 @@ class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder)
       : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    // Waits for a process that tests the lock at the same moment.
-    if (folder_.valid()) ::flock(folder_.get(), LOCK_SH);
+    // Waits for processes that test the lock at the same moment.
+    if (folder_.valid()) ::flock(folder_.get(), LOCK_EX);
   }
 
  private:
   UniqueFd folder_;
 };
 
-/// Whether a process of this machine has marked the folder as in use.
+/// Whether a process of this machine has marked the folder as in use. Several may ask at once.
 inline bool is_locked(const std::filesystem::path& folder) {
   const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  return fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  return fd.valid() && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 }  // namespace lockstep

@@ -1,7 +1,9 @@
 #include "harness/record/run_folder.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "harness/record/folder_lock.h"
 #include "reports/base/error.h"
+#include "reports/base/unique_fd.h"
 #include "tests/command.h"
 #include "tests/temporary_folder.h"
 
@@ -85,6 +89,17 @@ TEST(RunFolder, HoldsARecordFromTheBeginning) {
   const TemporaryFolder folder;
   const fs::path run = make_run_folder(folder.path() / "run", RunRecord{});
   EXPECT_EQ(load_record(run), RunRecord{});
+}
+
+TEST(RunFolder, IsNotInUseBecauseAnotherAsksAtTheSameMoment) {
+  const TemporaryFolder folder;
+  {
+    const UniqueFd other(::open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    ASSERT_EQ(::flock(other.get(), LOCK_SH | LOCK_NB), 0);
+    EXPECT_FALSE(is_locked(folder.path()));
+  }
+  const FolderLock lock(folder.path());
+  EXPECT_TRUE(is_locked(folder.path()));
 }
 
 /// As the last ranks of a job do where a file system has no locks.
