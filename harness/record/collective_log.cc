@@ -131,6 +131,8 @@ void fill(Entry& entry, const Collective& collective) {
   put(entry.tensor, collective.tensor);
 }
 
+bool is_known(std::uint8_t state) { return state < Names<CollectiveState>::values.size(); }
+
 Collective collective_of(const Entry& entry) {
   return {.seq = entry.seq,
           .number = entry.number,
@@ -170,7 +172,7 @@ Collective collective_of_bytes(const std::string& bytes, const std::string& sour
   }
   Entry entry{};
   std::memcpy(&entry, bytes.data(), kSlot);
-  if (entry.state >= Names<CollectiveState>::values.size()) {
+  if (!is_known(entry.state)) {
     throw malformed(source, 0, 0, "a state of 0 to 2", fmt::format("{}", entry.state));
   }
   return collective_of(entry);
@@ -283,13 +285,14 @@ class LiveCollectiveLog::Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
-  /// Whether the first `slots` can be read; maps them if they exist.
-  bool reaches(std::uint64_t slots) {
-    if (slots * kSlot <= size_) return true;
+  /// Whether the header and `entries` can be read; maps them if they exist. A file may hold any
+  /// number.
+  bool holds(std::uint64_t entries) {
+    if (entries < size_ / kSlot) return true;
     struct stat status {};
     if (::fstat(fd_, &status) != 0) return false;
     const auto size = static_cast<std::uint64_t>(status.st_size);
-    if (slots * kSlot > size) return false;
+    if (entries >= size / kSlot) return false;
     unmap();
     void* memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd_, 0);
     if (memory == MAP_FAILED) return false;
@@ -322,17 +325,18 @@ std::uint64_t LiveCollectiveLog::count() {
     if (fd < 0) return 0;
     mapping_ = std::make_unique<Mapping>(fd);
   }
-  if (!mapping_->reaches(1)) return 0;
+  if (!mapping_->holds(0)) return 0;
   auto* header = reinterpret_cast<Header*>(mapping_->at(0));
   if (get(header->magic) != kMagic || header->version != kVersion) return 0;
   if (this_machine().empty() || get(header->machine) != this_machine()) return 0;
   const std::uint64_t count = std::atomic_ref(header->count).load(std::memory_order_acquire);
-  return mapping_->reaches(1 + count) ? count : 0;
+  return mapping_->holds(count) ? count : 0;
 }
 
 Collective LiveCollectiveLog::at(std::uint64_t seq) const {
   Entry entry{};
   std::memcpy(&entry, mapping_->at(1 + seq), kSlot);
+  if (!is_known(entry.state)) entry.state = static_cast<std::uint8_t>(CollectiveState::entered);
   return collective_of(entry);
 }
 
@@ -380,7 +384,7 @@ class LogReader {
   Collective call(std::uint64_t seq, const char* bytes) const {
     Entry entry{};
     std::memcpy(&entry, bytes, kSlot);
-    if (entry.seq != seq || entry.state >= Names<CollectiveState>::values.size()) {
+    if (entry.seq != seq || !is_known(entry.state)) {
       refuse(fmt::format("entry {} with a state of 0 to 2", seq),
              fmt::format("entry {}, state {}", entry.seq, entry.state));
     }

@@ -105,11 +105,11 @@ class LiveCollectiveLog {
   ~LiveCollectiveLog();
   LiveCollectiveLog(LiveCollectiveLog&& other) noexcept;
 
-  /// Number of collectives on record by now. 0 if the log is missing, unreadable or from another
-  /// machine.
+  /// Number of collectives on record by now. 0 if the log is missing, unreadable, shorter than
+  /// that, or from another machine.
   std::uint64_t count();
 
-  /// Requires: `seq` is below the last result of `count`.
+  /// Requires: `seq` is below the last result of `count`. A state that is none counts as entered.
   Collective at(std::uint64_t seq) const;
 
  private:
@@ -132,7 +132,7 @@ RankCollectives read_log_of_rank(const std::filesystem::path& path);
 std::vector<Collective> read_collective_log(const std::filesystem::path& path);
 
 /// Whether a log was begun. A rank that is killed while creating its log leaves zeros or no file.
-/// Throws Error (usage) for a file of any other format.
+/// Throws Error (usage) for what is no readable file; `read_log_of_rank` does for other contents.
 bool has_collective_log(const std::filesystem::path& path);
 
 }  // namespace lockstep

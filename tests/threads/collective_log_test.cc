@@ -125,6 +125,28 @@ TEST_F(CollectiveLogFile, IsNotReadWhileAnotherMachineMayBeWritingIt) {
   EXPECT_EQ(read_collective_log(path_).size(), 1U);
 }
 
+TEST_F(CollectiveLogFile, IsReadLiveWhateverItsNumbersAre) {
+  {
+    CollectiveLog log(path_, 0);
+    log.enter(all_reduce(1));
+  }
+  const std::string text = read_text(path_, kLargestFile);
+  // The last is one that becomes small when it is multiplied by the size of an entry.
+  for (const std::uint64_t count :
+       {std::uint64_t{2}, UINT64_MAX, UINT64_MAX / 384, UINT64_MAX / 384 + 1}) {
+    std::string changed = text;
+    std::memcpy(changed.data() + 24, &count, sizeof count);
+    std::ofstream(path_, std::ios::binary) << changed;
+    EXPECT_EQ(LiveCollectiveLog(path_).count(), 0U) << count;
+  }
+  std::string changed = text;
+  changed[384 + 72] = 7;
+  std::ofstream(path_, std::ios::binary) << changed;
+  LiveCollectiveLog live(path_);
+  ASSERT_EQ(live.count(), 1U);
+  EXPECT_EQ(live.at(0).state, CollectiveState::entered);
+}
+
 TEST_F(CollectiveLogFile, SendsACollectiveAsItsBytes) {
   Collective sent = all_reduce(3);
   sent.seq = 7;
