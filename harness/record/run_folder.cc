@@ -144,14 +144,16 @@ RunRecord load_record(const fs::path& folder) {
   std::error_code failure;
   if (folder.empty()) throw unreadable("", "the path is empty", kRemedy);
   if (!fs::exists(folder, failure)) {
-    throw unreadable(folder.string(), "there is no such folder", kRemedy);
+    throw unreadable(folder.string(), failure ? failure.message() : "there is no such folder",
+                     kRemedy);
   }
   if (!fs::is_directory(folder, failure)) {
     throw unreadable(folder.string(), "it is a file", kRemedy);
   }
   const fs::path file = record_file(folder);
   if (!fs::exists(file, failure)) {
-    throw unreadable(folder.string(), "it holds no record.json", kRemedy);
+    throw unreadable(folder.string(), failure ? failure.message() : "it holds no record.json",
+                     kRemedy);
   }
   RunRecord run = read_json(read_text(file, kLargestRecord), file.string());
   require_sound(run, folder);

@@ -16,6 +16,7 @@
 #include "reports/base/error.h"
 #include "reports/base/unique_fd.h"
 #include "tests/command.h"
+#include "tests/refusal.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -89,6 +90,16 @@ TEST(RunFolder, HoldsARecordFromTheBeginning) {
   const TemporaryFolder folder;
   const fs::path run = make_run_folder(folder.path() / "run", RunRecord{});
   EXPECT_EQ(load_record(run), RunRecord{});
+}
+
+TEST(RunFolder, SaysWhyItsRecordCannotBeLookedAt) {
+  const TemporaryFolder folder;
+  const auto refusal = [&] {
+    return refusal_of("Cannot read " + folder.path().string(), [&] { load_record(folder.path()); });
+  };
+  EXPECT_EQ(refusal(), ": it holds no record.json. Name the folder of a run.");
+  fs::create_symlink("record.json", folder.path() / "record.json");
+  EXPECT_EQ(refusal(), ": Too many levels of symbolic links. Name the folder of a run.");
 }
 
 TEST(RunFolder, IsNotInUseBecauseAnotherAsksAtTheSameMoment) {
