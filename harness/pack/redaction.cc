@@ -98,12 +98,6 @@ std::string Redaction::text(const std::string& text) {
   return replaced;
 }
 
-std::string Redaction::cut_text(const std::string& text, std::size_t most) {
-  std::string& known = cut_texts_[text];
-  if (known.empty()) known = text.size() < most ? this->text(text) : pseudonym(text);
-  return known;
-}
-
 bool Redaction::matches(const std::string& text) const {
   if (text.size() > kLongest) return true;
   for (std::size_t i = 0; i < patterns_.size(); ++i) {

@@ -35,10 +35,6 @@ class Redaction {
   /// expression is too complex for it.
   std::string text(const std::string& text);
 
-  /// A text that may have been cut to `most` bytes, and so within a name: it is then replaced as a
-  /// whole.
-  std::string cut_text(const std::string& text, std::size_t most);
-
   /// Number of pseudonyms in use.
   std::size_t size() const { return pseudonyms_.size(); }
 
@@ -75,7 +71,6 @@ class Redaction {
   std::set<std::string> known_;                    ///< all names, masked or not
   std::set<std::string, IsLonger> masked_;         ///< those that match
   std::map<std::string, std::string> pseudonyms_;  ///< by name
-  std::map<std::string, std::string> cut_texts_;   ///< logs repeat their texts
   std::size_t last_ = 0;                           ///< number of the last pseudonym
 };
 

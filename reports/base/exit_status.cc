@@ -68,13 +68,4 @@ std::string exit_statuses_of(std::string_view command, std::size_t width) {
   return has_several ? text + wrapped(order(command), 2, 0, width) : text;
 }
 
-std::string exit_statuses_as_markdown() {
-  std::string text = "| exit status | meaning |\n|---|---|\n";
-  for (const auto& [status, meaning] : kExitMeanings) {
-    text += fmt::format("| {} | {} |\n", static_cast<int>(status), meaning);
-  }
-  std::replace(text.begin(), text.end(), '\'', '`');
-  return text + "\n" + order() + "\n";
-}
-
 }  // namespace lockstep

@@ -149,7 +149,4 @@ std::string exit_statuses_as_text(std::size_t width);
 /// The same of one command; the order only if it can end in several ways at once.
 std::string exit_statuses_of(std::string_view command, std::size_t width);
 
-/// Both tables in Markdown.
-std::string exit_statuses_as_markdown();
-
 }  // namespace lockstep

@@ -156,7 +156,6 @@ ValueDifference difference(const SnapshotTensor& left, const SnapshotTensor& rig
   const long double left_norm = std::sqrt(sums.left_left);
   const long double right_norm = std::sqrt(sums.right_right);
   found.norm = static_cast<double>(std::sqrt(sums.squared_difference));
-  found.left_norm = static_cast<double>(left_norm);
   found.right_norm = static_cast<double>(right_norm);
   if (right_norm > 0) found.ratio = static_cast<double>(sums.left_right / sums.right_right);
   if (right_norm > 0 && left_norm > 0) {

@@ -18,7 +18,6 @@ struct ValueDifference {
   double worst = 0;            ///< largest |left - right| over finite components; NaN when a
                                ///< differing component is not finite
   double norm = 0;             ///< L2 of the difference
-  double left_norm = 0;
   double right_norm = 0;
   std::optional<double> ratio;             ///< <left, right> / <right, right>
   std::optional<double> cosine;            ///< absent when a norm is 0
