@@ -15,6 +15,7 @@
 #include "harness/record/shard_runs.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
+#include "reports/base/plain_text.h"
 #include "reports/base/regular_file.h"
 #include "reports/base/shell_word.h"
 #include "reports/base/usage_error.h"
@@ -175,7 +176,7 @@ std::string title_of(const StoredCheckpoint& stored, bool is_distributed) {
   const std::string files =
       count == 1 ? stored.files[0].filename().string() : fmt::format("{} safetensors files", count);
   if (!is_distributed) return files;
-  return fmt::format("distributed checkpoint in {} file{}", count, count == 1 ? "" : "s");
+  return fmt::format("distributed checkpoint in {}", counted(count, "file"));
 }
 
 Checkpoint checked(const fs::path& path, StoredCheckpoint stored, bool is_distributed) {

@@ -25,13 +25,9 @@ namespace lockstep {
 
 namespace {
 
-std::string ranks_in_words(int count) {
-  return fmt::format("{} rank{}", count, count == 1 ? "" : "s");
-}
-
 std::string where(const PublishedValue& value) {
   std::string text = fmt::format("{}/{}, {}, step {}", plain(value.scenario), plain(value.variant),
-                                 ranks_in_words(value.world_size), value.step);
+                                 counted(value.world_size, "rank"), value.step);
   if (value.rank >= 0) text += fmt::format(", rank {}", value.rank);
   return text;
 }
@@ -87,18 +83,18 @@ std::string gaps_in_words(const TableComparison& comparison, const RunRecord& ru
   for (const auto& [cell, gap] : gaps_of(comparison)) {
     const auto& [scenario, variant, world_size] = cell;
     const std::string name = plain(scenario) + "/" + plain(variant);
-    const std::string values = fmt::format("{} value{}", gap.values, gap.values == 1 ? "" : "s");
+    const std::string values = counted(gap.values, "value");
     if (!was_run(run, cell)) {
       const std::string remedy =
           world_size > kMostRanksOfCell
               ? fmt::format("'lockstep run' starts up to {} ranks", kMostRanksOfCell)
               : fmt::format("Run: lockstep run {} --ranks {}", shell_word(name), world_size);
-      text += fmt::format("not in this run: {} on {} ({}). {}\n", name, ranks_in_words(world_size),
+      text += fmt::format("not in this run: {} on {} ({}). {}\n", name, counted(world_size, "rank"),
                           values, remedy);
       continue;
     }
     text += fmt::format("not measured: {} on {}, {} in steps {} to {}\n", name,
-                        ranks_in_words(world_size), values, gap.first_step, gap.last_step);
+                        counted(world_size, "rank"), values, gap.first_step, gap.last_step);
   }
   return text;
 }

@@ -146,8 +146,7 @@ void prune(const RunsWords& words, const Pruning& pruning) {
     ++count;
   }
   if (!words.is_rehearsal) say_where_latest_points(words.folder, stored_runs(words.folder));
-  write_standard_output(fmt::format("{} run{}, {} {}\n", count, count == 1 ? "" : "s",
-                                    bytes_in_words(bytes),
+  write_standard_output(fmt::format("{}, {} {}\n", counted(count, "run"), bytes_in_words(bytes),
                                     words.is_rehearsal ? "would be freed" : "freed"));
 }
 

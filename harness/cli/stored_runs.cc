@@ -14,6 +14,7 @@
 #include "harness/job/join_machines.h"
 #include "harness/record/run_folder.h"
 #include "reports/base/error.h"
+#include "reports/base/plain_text.h"
 #include "reports/base/usage_error.h"
 #include "reports/formats/job_report.h"
 #include "reports/record/run_record.h"
@@ -25,10 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kRecord = "record.json";
-
-std::string counted(std::size_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
 
 /// "12 variants of 3 scenarios", "2 variants of loss-on-unwrapped-module".
 std::string title_of_cells(const RunRecord& run) {

@@ -13,6 +13,7 @@
 #include "harness/diff/diff_keys.h"
 #include "harness/diff/diff_words.h"
 #include "harness/diff/tensor_words.h"
+#include "reports/base/plain_text.h"
 #include "reports/page/finding_pages.h"
 #include "reports/page/html_page.h"
 #include "reports/page/html_table.h"
@@ -193,7 +194,7 @@ std::string diff_page(const std::vector<NamedDiff>& diffs, const std::string& se
   page.verdict = in_html(sentence.empty() ? verdict_in_words(last) : sentence);
   page.tone = tone_of(last);
   page.lead.push_back(fmt::format("Coverage: {} on both sides, {} compared.",
-                                  counted(static_cast<std::size_t>(last.matched), "parameter name"),
+                                  counted(last.matched, "parameter name"),
                                   counted(last.steps.size(), "step")));
   const std::string charts = step_charts(diffs);
   if (!charts.empty()) page.sections.push_back({"steps", "Step by step", charts});

@@ -108,9 +108,9 @@ std::string undecided_in_words(const DiffRecord& diff) {
 /// `after`: the step whose weights are compared; 0: all steps are.
 std::string side_in_words(const char* letter, const DiffSide& side, std::int64_t after) {
   if (side.tensors) return fmt::format("{}: {}", letter, checkpoint_in_words(side));
-  return fmt::format("{}: {}, {} rank{}, {} step{} ({}){}", letter, plain(side.title),
-                     side.world_size, side.world_size == 1 ? "" : "s", side.steps,
-                     side.steps == 1 ? "" : "s", plain(side.folder),
+  return fmt::format("{}: {}, {}, {} ({}){}", letter, plain(side.title),
+                     counted(side.world_size, "rank"), counted(side.steps, "step"),
+                     plain(side.folder),
                      after == 0 ? "" : fmt::format(", its weights after step {}", after));
 }
 

@@ -60,16 +60,16 @@ std::string unmatched_in_words(const DiffRecord& diff) {
 }  // namespace
 
 std::string checkpoint_in_words(const DiffSide& side) {
-  std::string text = fmt::format("{}, {} tensor{} ({})", plain(side.title), *side.tensors,
-                                 *side.tensors == 1 ? "" : "s", plain(side.folder));
+  std::string text = fmt::format("{}, {} ({})", plain(side.title), counted(*side.tensors, "tensor"),
+                                 plain(side.folder));
   if (side.optimizer_tensors + side.other_values == 0) return text;
   text += "; left out:";
   if (side.optimizer_tensors > 0) {
     text += fmt::format(" {} of optimizers", side.optimizer_tensors);
   }
   if (side.other_values > 0) {
-    text += fmt::format("{} {} value{} that are no tensors", side.optimizer_tensors > 0 ? "," : "",
-                        side.other_values, side.other_values == 1 ? "" : "s");
+    text += fmt::format("{} {} that are no tensors", side.optimizer_tensors > 0 ? "," : "",
+                        counted(side.other_values, "value"));
   }
   return text;
 }

@@ -25,6 +25,7 @@
 #include "harness/judge/values/reference_run.h"
 #include "harness/judge/values/reference_stability.h"
 #include "reports/base/error.h"
+#include "reports/base/plain_text.h"
 
 namespace lockstep {
 
@@ -261,9 +262,8 @@ void tell_lag(std::vector<ClaimResult>& results) {
       if (!finding.failure || finding.step < damage) continue;
       finding.failure->lag = finding.step - damage;
       if (finding.step == damage) continue;
-      finding.sentence +=
-          fmt::format(" Values were wrong {} step{} earlier, in step {}.", finding.step - damage,
-                      finding.step - damage == 1 ? "" : "s", damage);
+      finding.sentence += fmt::format(" Values were wrong {} earlier, in step {}.",
+                                      counted(finding.step - damage, "step"), damage);
     }
   }
 }

@@ -14,6 +14,7 @@
 #include "harness/plan/wanted.h"
 #include "harness/record/group_error.h"
 #include "reports/base/error.h"
+#include "reports/base/plain_text.h"
 
 namespace lockstep {
 
@@ -257,8 +258,8 @@ std::string matrix_note(std::size_t cells, const MatrixPart& part) {
   std::string note = fmt::format("matrix: {} of {} cells, covering every {}", cells, part.whole,
                                  has_pairs ? "pair of axis values" : "axis value");
   if (!has_pairs || part.uncovered == 0) return note;
-  return note + fmt::format(", except {} pair{} for which no runnable cell was found",
-                            part.uncovered, part.uncovered == 1 ? "" : "s");
+  return note + fmt::format(", except {} for which no runnable cell was found",
+                            counted(part.uncovered, "pair"));
 }
 
 /// All cells of one repetition.

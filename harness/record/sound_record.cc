@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "reports/base/error.h"
+#include "reports/base/plain_text.h"
 #include "reports/record/limits.h"
 
 namespace lockstep {
@@ -79,11 +80,9 @@ class Soundness {
     const PlannedCounts found = counts_of(run_);
     if (!run_.planned || *run_.planned == found) return;
     const auto counts_in_words = [](const PlannedCounts& counts) {
-      const std::string jobs =
-          counts.jobs == 0 ? ""
-                           : fmt::format(" and {} job{}", counts.jobs, counts.jobs == 1 ? "" : "s");
-      return fmt::format("{} cell{}{} with {} claim{}", counts.cells, counts.cells == 1 ? "" : "s",
-                         jobs, counts.claims, counts.claims == 1 ? "" : "s");
+      const std::string jobs = counts.jobs == 0 ? "" : " and " + counted(counts.jobs, "job");
+      return fmt::format("{}{} with {}", counted(counts.cells, "cell"), jobs,
+                         counted(counts.claims, "claim"));
     };
     refuse(fmt::format("the {} that were planned", counts_in_words(*run_.planned)),
            counts_in_words(found));

@@ -17,6 +17,7 @@
 #include "harness/record/rank_status.h"
 #include "harness/record/run_folder.h"
 #include "harness/record/watch_control.h"
+#include "reports/base/plain_text.h"
 #include "reports/base/unique_fd.h"
 #include "reports/base/usage_error.h"
 #include "reports/record/json.h"
@@ -93,8 +94,8 @@ void require_same(const JobRecord& found, const fs::path& folder, const lockstep
   const bool is_known = found.world_size > 0 && job.world_size > 0;
   if (is_known && found.world_size != job.world_size) {
     throw refused(folder,
-                  fmt::format("its job has {} rank{}, and this one {}", found.world_size,
-                              found.world_size == 1 ? "" : "s", job.world_size),
+                  fmt::format("its job has {}, and this one {}", counted(found.world_size, "rank"),
+                              job.world_size),
                   "Name a new folder");
   }
   if (found.agree_every != job.agree_every) {

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "reports/base/nearest_name.h"
+#include "reports/base/plain_text.h"
 #include "reports/base/usage_error.h"
 
 namespace lockstep {
@@ -293,9 +294,9 @@ Error launcher_started_nothing(std::string_view launcher, std::string_view how,
 
 Error launcher_world_differs(std::string_view launcher, int started, int wanted) {
   return usage(
-      fmt::format("The launcher '{}' started worlds of {} rank{} instead of one world of {}. It "
+      fmt::format("The launcher '{}' started worlds of {} instead of one world of {}. It "
                   "may belong to another MPI, or {{ranks}} may be missing from the command.",
-                  shown(launcher), started, started == 1 ? "" : "s", wanted));
+                  shown(launcher), counted(started, "rank"), wanted));
 }
 
 Error not_for_one_rank(std::string_view launcher, int rank, int world_size,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -44,6 +45,12 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t han
 /// as they are: a line is broken at its last blank that fits, else in the middle of a word, and
 /// goes on after `hanging` blanks.
 std::string folded(const std::string& text, std::size_t width, std::size_t hanging = 0);
+
+/// "1 rank", "2 ranks".
+template <std::integral Count>
+std::string counted(Count count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
 
 /// Every line of `text` behind `prefix`.
 std::string prefixed(const std::string& text, std::string_view prefix);

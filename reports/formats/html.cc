@@ -5,6 +5,7 @@
 #include <array>
 #include <set>
 
+#include "reports/base/plain_text.h"
 #include "reports/base/shell_word.h"
 #include "reports/formats/html_cells.h"
 #include "reports/formats/job_report.h"
@@ -48,9 +49,8 @@ std::string coverage_of_claims(const RunRecord& run) {
   return fmt::format(
       "Coverage: {} judged in {}, with {} of tensors: {} hold, {} undecided, {} "
       "violated.",
-      counted(claims, "claim"), counted(static_cast<std::size_t>(steps), "step"),
-      counted(static_cast<std::size_t>(tensors), "comparison"), verdicts[0], verdicts[1],
-      verdicts[2]);
+      counted(claims, "claim"), counted(steps, "step"), counted(tensors, "comparison"), verdicts[0],
+      verdicts[1], verdicts[2]);
 }
 
 std::vector<std::string> lead_of(const RunRecord& run) {

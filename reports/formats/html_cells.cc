@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "reports/base/plain_text.h"
 #include "reports/base/shell_word.h"
 #include "reports/formats/html_charts.h"
 #include "reports/formats/html_lanes.h"

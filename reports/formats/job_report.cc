@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <map>
 
+#include "reports/base/plain_text.h"
 #include "reports/formats/shown_findings.h"
 #include "reports/record/result.h"
 
@@ -120,7 +121,7 @@ std::string why_undecided(const JobRecord& job) {
 }  // namespace
 
 std::string title_of(const JobRecord& job) {
-  return fmt::format("{}, {} rank{}", job.title, job.world_size, job.world_size == 1 ? "" : "s");
+  return fmt::format("{}, {}", job.title, counted(job.world_size, "rank"));
 }
 
 std::string heading_of(const JobRecord& job) {

@@ -119,10 +119,6 @@ std::string table_details(const std::string& table, const std::string& charts = 
   return collapsible(title_text(table.substr(0, title)), charts + fenced(table.substr(title + 2)));
 }
 
-std::string counted(std::size_t count, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
 /// "FAILED: through-wrapper (fixed, must be right): ranks differ from step 1 on: w; 2 more not as
 /// expected"; "NOT RUN: ..." if nothing else is unexpected; "as expected".
 std::string symptom_of(const std::vector<const ShownCell*>& cells, Naming naming) {
@@ -235,8 +231,8 @@ void Folds::add_cells(const Section& section) {
     }
   }
   if (others.empty()) return;
-  put(Part::list, collapsible(counted(others.size(), "cell", "cells") + " without a finding",
-                              list_text(others, most_)));
+  put(Part::list,
+      collapsible(counted(others.size(), "cell") + " without a finding", list_text(others, most_)));
 }
 
 void Folds::add(const Section& section) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "reports/base/plain_text.h"
 #include "reports/page/html_page.h"
 #include "reports/page/html_text.h"
 

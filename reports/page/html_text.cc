@@ -85,8 +85,4 @@ std::string number_in_html(double value) {
   return std::isnan(value) ? "-" : fmt::format("{:.9g}", value);
 }
 
-std::string counted(std::size_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 }  // namespace lockstep

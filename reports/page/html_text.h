@@ -21,7 +21,4 @@ std::string ranks_in_short(const std::vector<int>& ranks, std::size_t most = 12)
 /// A number with up to nine digits, as a float32 needs; "-" if it is not a number, "inf".
 std::string number_in_html(double value);
 
-/// "1 rank", "2 ranks".
-std::string counted(std::size_t count, std::string_view noun);
-
 }  // namespace lockstep

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "reports/base/plain_text.h"
 #include "reports/record/finding_key.h"
 
 namespace lockstep {
@@ -15,10 +16,6 @@ namespace {
 
 void put_in_front(const std::string& folder, std::string& place) {
   if (!folder.empty() && !place.empty()) place = folder + "/" + place;
-}
-
-std::string counted(std::size_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 std::string contents_of(const RunToJoin& one) {

@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "reports/base/plain_text.h"
+
 namespace lockstep {
 
 namespace {
@@ -38,10 +40,6 @@ std::string name_of(c10d::ReduceOp::RedOpType reduction) {
   return reduction < kNames.size() ? kNames[reduction] : "another reduction";
 }
 
-std::string elements_in_words(std::int64_t count) {
-  return fmt::format("{} element{}", count, count == 1 ? "" : "s");
-}
-
 /// Ranks of an all-to-all that expect other amounts than their peers send; empty: none.
 std::string uneven_exchange(const std::vector<MpiCall>& calls) {
   for (std::size_t from = 0; from < calls.size(); ++from) {
@@ -51,7 +49,7 @@ std::string uneven_exchange(const std::vector<MpiCall>& calls) {
       const std::int64_t received = calls[to].received[from];
       if (sent == received) continue;
       return fmt::format("rank {} sends {} to rank {}, which expects {}", from,
-                         elements_in_words(sent), to, elements_in_words(received));
+                         counted(sent, "element"), to, counted(received, "element"));
     }
   }
   return {};
@@ -104,7 +102,7 @@ std::string call_in_words(const MpiCall& call) {
   if (call.reduction) text += fmt::format(" ({})", name_of(*call.reduction));
   if (call.dtype) {
     text += fmt::format(" of {}, {}", c10::getDtypeNames(*call.dtype).first,
-                        elements_in_words(call.elements));
+                        counted(call.elements, "element"));
   }
   return text;
 }
