@@ -1,7 +1,5 @@
 #include "harness/job/rank_facts.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
@@ -17,7 +15,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::uint64_t kLargestFacts = 1 << 20;
-constexpr std::string_view kEnd = ".watch.json";
 
 std::vector<CallsPerStep> calls_in(const nlohmann::json& rows) {
   std::vector<CallsPerStep> calls;
@@ -55,7 +52,7 @@ RankFacts facts_in(const nlohmann::json& json) {
 }  // namespace
 
 std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, int rank) {
-  const std::filesystem::path path = folder / fmt::format("rank-{}{}", rank, kEnd);
+  const std::filesystem::path path = rank_file(folder, rank, kFactsEnding);
   if (!std::filesystem::exists(path)) return {};
   const std::string text = read_text(path.string(), kLargestFacts);
   try {
@@ -69,7 +66,7 @@ std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, in
 }
 
 std::vector<int> ranks_with_facts(const std::filesystem::path& folder) {
-  return ranks_with_file(folder, kEnd);
+  return ranks_with_file(folder, kFactsEnding);
 }
 
 std::map<int, RankFacts> read_all_facts(const std::filesystem::path& folder) {

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <utility>
 
+#include "harness/record/rank_files.h"
 #include "harness/record/stalled_calls.h"
 
 namespace lockstep {
@@ -50,7 +51,7 @@ bool is_of_job(pid_t pid) {
 }
 
 std::string stacks_of(const fs::path& folder, int rank) {
-  std::ifstream file(folder / fmt::format("rank-{}.stacks", rank));
+  std::ifstream file(rank_file(folder, rank, kStacksEnding));
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();

@@ -1,13 +1,10 @@
 #include "harness/pack/stage.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -15,6 +12,7 @@
 
 #include "harness/pack/masked_record.h"
 #include "harness/record/collective_log.h"
+#include "harness/record/file_digest.h"
 #include "harness/record/journal.h"
 #include "harness/record/journal_segments.h"
 #include "harness/record/rank_files.h"
@@ -37,10 +35,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Of the files `rank-N` + ending that a pack holds unless names are replaced.
-constexpr std::array<std::string_view, 6> kEndings{".tensors.csv", ".index",        ".status.json",
-                                                   ".watch.json",  ".stalled.json", ".stacks"};
-
-constexpr std::uint64_t kLargestAnswer = 1 << 26;
+constexpr std::array<std::string_view, 6> kEndings{
+    ".tensors.csv", ".index", ".status.json", kFactsEnding, kKeptAnswerEnding, kStacksEnding};
 
 using Json = nlohmann::json;
 
@@ -69,10 +65,6 @@ void link_file(const std::string& name, const fs::path& source, const fs::path& 
   std::error_code failure;
   fs::create_symlink(fs::absolute(source / name), folder / name, failure);
   if (failure) throw unwritable((folder / name).string(), failure.message());
-}
-
-std::string file_of(int rank, std::string_view ending) {
-  return fmt::format("rank-{}{}", rank, ending);
 }
 
 /// The names of the snapshots in a folder.
@@ -116,24 +108,14 @@ void write_table(const TensorTable& table, const fs::path& file, Redaction& reda
   }
 }
 
-Digest checksum_of(const IndexedStep& step, const fs::path& file) {
-  const RegularFile journal(file, kLargestJournal);
-  constexpr std::uint64_t kPart = 4 * kMebibyte;
-  Digest digest;
-  for (std::uint64_t at = 0; at < step.bytes; at += kPart) {
-    const std::string bytes = journal.read(step.offset + at, std::min(kPart, step.bytes - at));
-    digest += digest_run(std::as_bytes(std::span(bytes)), at);
-  }
-  return digest;
-}
-
 /// The index of a journal that lies next to its new tensor table.
 void write_index(const fs::path& journal) {
   const JournalReader reader(journal, IndexUse::ignored);
   StepIndexWriter writer(index_file(journal), reader.identity());
   for (const JournalStep& step : reader.steps()) {
     IndexedStep entry = step;
-    entry.checksum = checksum_of(step, reader.file_of(step));
+    const RegularFile rows(reader.file_of(step), kLargestJournal);
+    entry.checksum = digest_of(rows, step.offset, step.bytes);
     writer.append(entry);
   }
 }
@@ -216,8 +198,8 @@ void stage_stall(const fs::path& source, const fs::path& folder, Redaction& reda
   if (!stall) return;
   for (StalledRank& rank : stall->ranks) {
     rank.place = redaction.text(rank.place);
-    const std::string name = file_of(rank.rank, ".stalled.json");
-    stage_answer(source / name, folder / name, redaction);
+    stage_answer(rank_file(source, rank.rank, kKeptAnswerEnding),
+                 rank_file(folder, rank.rank, kKeptAnswerEnding), redaction);
   }
   write_stall(folder, *stall);
 }
@@ -237,7 +219,7 @@ void learn_names_of_rank(int rank, const fs::path& folder, Redaction& redaction)
       if (!is_of_one_rank(tensor.replica_group)) redaction.learn(tensor.replica_group);
     }
   }
-  learn_answer(folder / file_of(rank, ".stalled.json"), redaction);
+  learn_answer(rank_file(folder, rank, kKeptAnswerEnding), redaction);
 }
 
 }  // namespace
@@ -248,7 +230,7 @@ void stage_files(const Execution& execution, const fs::path& source, const fs::p
   make_folders(to);
   for (const std::string_view ending : kEndings) {
     for (const int rank : ranks_with_file(from, ending)) {
-      if (rank < execution.processes) link_file(file_of(rank, ending), from, to);
+      if (rank < execution.processes) link_file(rank_file(from, rank, ending).filename(), from, to);
     }
   }
   for (int rank = 0; rank < execution.processes; ++rank) {

@@ -13,10 +13,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <string_view>
 #include <utility>
 
+#include "harness/record/environment.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
@@ -98,14 +98,8 @@ std::string get(const char (&field)[N]) {
   return {field, ::strnlen(field, N)};
 }
 
-/// A name that only processes of this machine share, since its last boot.
 const std::string& this_machine() {
-  static const std::string id = [] {
-    std::ifstream file("/proc/sys/kernel/random/boot_id");
-    std::string text;
-    file >> text;
-    return text;
-  }();
+  static const std::string id = boot_id();
   return id;
 }
 

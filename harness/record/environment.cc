@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <regex>
 #include <string_view>
 
@@ -61,6 +62,13 @@ constexpr std::array<std::string_view, 40> kAllowed{"CUBLAS_WORKSPACE_CONFIG",
 std::string host_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  file >> id;
+  return id;
 }
 
 std::string mask_secrets(const std::string& text) {

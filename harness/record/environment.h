@@ -23,4 +23,7 @@ std::string mask_secrets(const std::string& text);
 /// The name of this machine.
 std::string host_name();
 
+/// A name that only processes of this machine share, since its last boot. Empty: unknown.
+std::string boot_id();
+
 }  // namespace lockstep

@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <optional>
-#include <span>
 #include <utility>
 
+#include "harness/record/file_digest.h"
 #include "harness/record/journal_segments.h"
 #include "harness/record/tensor_cells.h"
 #include "reports/base/csv_text.h"
@@ -259,12 +258,7 @@ class JournalReader::IndexedRows {
              fmt::format("at byte {}", step.offset));
     }
     require_bytes(step, segment().size - at_.offset);
-    constexpr std::uint64_t kChunk = 4 * kMebibyte;
-    Digest found;
-    for (std::uint64_t at = 0; at < step.bytes; at += kChunk) {
-      const std::string bytes = file_->read(at_.offset + at, std::min(kChunk, step.bytes - at));
-      found += digest_run(std::as_bytes(std::span(bytes)), at);
-    }
+    const Digest found = digest_of(*file_, at_.offset, step.bytes);
     if (found == step.checksum) return;
     throw malformed(segment().path.string(), 0, 0,
                     fmt::format("rows of step {} with the checksum {} of the index", step.step,

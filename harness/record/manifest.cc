@@ -14,7 +14,9 @@
 #include <utility>
 
 #include "harness/record/digest.h"
+#include "harness/record/file_digest.h"
 #include "harness/record/journal.h"
+#include "harness/record/rank_files.h"
 #include "harness/record/whole_file.h"
 #include "reports/base/csv_text.h"
 #include "reports/base/error.h"
@@ -81,7 +83,7 @@ std::optional<FileOfRank> file_of_rank(const std::string& name) {
   const std::string ending = found->kind_in_segments();
   const bool is_evidence = ending == ".csv" || kind == ".tensors.csv" || kind == ".index" ||
                            ending == ".sketches" || kind == ".status.json" ||
-                           kind == ".exit.json" || kind == ".stalled.json" ||
+                           kind == ".exit.json" || kind == kKeptAnswerEnding ||
                            (kind.starts_with(".step-") && kind.ends_with(".safetensors"));
   return is_evidence ? found : std::nullopt;
 }
@@ -112,14 +114,8 @@ std::vector<FileOfRank> files_in(const fs::path& folder, int processes) {
 using FileDigest = std::pair<std::uint64_t, std::string>;
 
 FileDigest digest_of_file(const fs::path& path) {
-  constexpr std::uint64_t kChunk = 4 * kMebibyte;
   const RegularFile file(path, kLargestFile);
-  Digest digest;
-  for (std::uint64_t at = 0; at < file.size(); at += kChunk) {
-    const std::string bytes = file.read(at, std::min(kChunk, file.size() - at));
-    digest += digest_run(std::as_bytes(std::span(bytes)), at);
-  }
-  return {file.size(), to_text(digest)};
+  return {file.size(), to_text(digest_of(file, 0, file.size()))};
 }
 
 /// An unreadable journal is listed all the same; its reader reports the reason.

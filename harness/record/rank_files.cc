@@ -1,11 +1,18 @@
 #include "harness/record/rank_files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <string>
 #include <system_error>
 
 namespace lockstep {
+
+std::filesystem::path rank_file(const std::filesystem::path& folder, int rank,
+                                std::string_view ending) {
+  return folder / fmt::format("rank-{}{}", rank, ending);
+}
 
 std::vector<int> ranks_with_file(const std::filesystem::path& folder, std::string_view ending) {
   constexpr std::string_view kBegin = "rank-";

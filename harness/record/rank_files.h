@@ -1,10 +1,25 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string_view>
 #include <vector>
 
 namespace lockstep {
+
+// Endings of files that the hook of a rank writes.
+inline constexpr std::string_view kFactsEnding = ".watch.json";  ///< what it knows besides tensors
+inline constexpr std::string_view kStacksEnding = ".stacks";
+inline constexpr std::string_view kProgressEnding = ".progress";
+inline constexpr std::string_view kAnswerEnding = ".stall.json";  ///< where the rank stands still
+inline constexpr std::string_view kKeptAnswerEnding = ".stalled.json";  ///< that of the last stall
+
+/// Bytes of an answer.
+inline constexpr std::uint64_t kLargestAnswer = 1 << 26;
+
+/// The file `rank-N` + `ending` in a folder.
+std::filesystem::path rank_file(const std::filesystem::path& folder, int rank,
+                                std::string_view ending);
 
 /// The ranks N, ascending, whose files `rank-N` + `ending` are in a folder. None if it is missing.
 std::vector<int> ranks_with_file(const std::filesystem::path& folder, std::string_view ending);

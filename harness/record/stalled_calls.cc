@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "harness/record/rank_files.h"
 #include "harness/record/whole_number.h"
 #include "reports/base/error.h"
 #include "reports/base/regular_file.h"
@@ -17,8 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-constexpr std::uint64_t kLargestAnswer = 1 << 26;
 
 std::string place_in(const Json& threads) {
   if (threads.empty()) return "";
@@ -58,14 +57,6 @@ StallAnswer answer_in(const Json& json, std::int64_t now) {
   return answer;
 }
 
-fs::path answer_file(const fs::path& folder, int rank) {
-  return folder / fmt::format("rank-{}.stall.json", rank);
-}
-
-fs::path kept_answer_file(const fs::path& folder, int rank) {
-  return folder / fmt::format("rank-{}.stalled.json", rank);
-}
-
 /// Empty: there is none, or it belongs to another request.
 std::optional<StallAnswer> read_answer(const fs::path& path, const Stall& stall) {
   if (!fs::exists(path)) return {};
@@ -100,7 +91,7 @@ void StalledJob::add(const fs::path& folder, const Stall& stall) {
   is_open = is_open || stall.is_open;
   for (const StalledRank& one : stall.ranks) {
     if (one.state == StalledState::absent) continue;
-    auto answer = read_answer(kept_answer_file(folder, one.rank), stall);
+    auto answer = read_answer(rank_file(folder, one.rank, kKeptAnswerEnding), stall);
     Rank& rank = ranks[one.rank];
     rank.has_answered = answer.has_value();
     if (answer) rank.answer = std::move(*answer);
@@ -210,8 +201,10 @@ bool StallAnswer::is_open() const {
 }
 
 std::optional<StallAnswer> keep_answer(const fs::path& folder, int rank, const Stall& stall) {
-  auto answer = read_answer(answer_file(folder, rank), stall);
-  if (answer) fs::rename(answer_file(folder, rank), kept_answer_file(folder, rank));
+  auto answer = read_answer(rank_file(folder, rank, kAnswerEnding), stall);
+  if (answer) {
+    fs::rename(rank_file(folder, rank, kAnswerEnding), rank_file(folder, rank, kKeptAnswerEnding));
+  }
   return answer;
 }
 

@@ -1,7 +1,5 @@
 #include "harness/record/watched_progress.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -9,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "harness/record/environment.h"
 #include "harness/record/rank_files.h"
 #include "reports/record/limits.h"
 
@@ -34,12 +33,11 @@ struct Counters {
 };
 static_assert(sizeof(Counters) == 160);
 
-constexpr std::string_view kEnd = ".progress";
 constexpr std::uint64_t kMark = 0x70'77'70'63'6b'6c'65'77;
 constexpr std::uint64_t kLargestPid = 1 << 22;
 
 std::optional<Counters> read_counters(const std::filesystem::path& folder, int rank) {
-  std::ifstream file(folder / fmt::format("rank-{}{}", rank, kEnd), std::ios::binary);
+  std::ifstream file(rank_file(folder, rank, kProgressEnding), std::ios::binary);
   Counters counters = {};
   if (!file.read(reinterpret_cast<char*>(&counters), sizeof counters)) return {};
   const bool is_sound = counters.mark == kMark && counters.pid > 0 && counters.pid < kLargestPid &&
@@ -54,9 +52,7 @@ std::optional<Counters> read_counters(const std::filesystem::path& folder, int r
 
 /// Of this machine since its start: the first 16 digits of its boot id.
 std::uint64_t machine() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
+  std::string id = boot_id();
   std::erase(id, '-');
   std::uint64_t number = 0;
   id.resize(std::min<std::size_t>(id.size(), 16));
@@ -85,7 +81,7 @@ std::map<int, WatchedProgress> read_all_progress(const std::filesystem::path& fo
                                                  bool* is_elsewhere) {
   std::map<int, WatchedProgress> ranks;
   const std::uint64_t here = machine();
-  for (const int rank : ranks_with_file(folder, kEnd)) {
+  for (const int rank : ranks_with_file(folder, kProgressEnding)) {
     const auto counters = read_counters(folder, rank);
     if (!counters) continue;
     if (counters->machine != here) {

@@ -16,6 +16,7 @@
 #include "harness/record/journal.h"
 #include "harness/record/measure.h"
 #include "harness/record/process_identity.h"
+#include "harness/record/rank_files.h"
 #include "harness/record/samples.h"
 #include "harness/record/shard_runs.h"
 #include "harness/record/sketch.h"
@@ -97,7 +98,7 @@ void RankWatch::write_status(const RankStatus& status) const {
 /// A hook that knows more replaces them.
 void RankWatch::write_facts() const {
   const nlohmann::json facts = {{"rank", rank_}, {"world_size", world_size_}, {"torch", ""}};
-  write_whole_file(folder_ / fmt::format("rank-{}.watch.json", rank_), facts.dump());
+  write_whole_file(rank_file(folder_, rank_, kFactsEnding), facts.dump());
 }
 
 void RankWatch::close() {
