@@ -148,7 +148,7 @@ ExitStatus compare_files(const std::string& table_word, const std::string& run_w
   if (!opened.has_files()) {
     throw unreadable(run_word, "this pack has no files of ranks", "Name a run that has its files");
   }
-  const RunRecord run = load_record(opened.folder());
+  const RunRecord run = opened.record();
   const TableComparison comparison = compare_with_run(table, run, opened.folder());
   write_standard_output(comparison_in_words(table, comparison, run));
   if (comparison.values == 0) return ExitStatus::not_applicable;

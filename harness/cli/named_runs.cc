@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "harness/job/job_record.h"
-#include "harness/record/run_folder.h"
 #include "reports/base/error.h"
 
 namespace lockstep {
@@ -31,7 +30,7 @@ NamedRuns::NamedRuns(const std::vector<std::string>& named) {
 
 void NamedRuns::open(const std::string& named) {
   const OpenedRun& opened = *opened_.emplace_back(std::make_unique<OpenedRun>(named));
-  RunRecord run = load_record(opened.folder());
+  RunRecord run = opened.record();
   if (opened.has_files()) take_up(run, opened.folder());
   runs_.push_back({{opened.folder()}, std::move(run)});
 }

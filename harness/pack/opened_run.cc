@@ -4,6 +4,7 @@
 
 #include "harness/pack/archive.h"
 #include "harness/record/run_folder.h"
+#include "reports/base/error.h"
 #include "reports/base/usage_error.h"
 
 namespace lockstep {
@@ -17,6 +18,20 @@ OpenedRun::OpenedRun(const std::string& named) : folder_(run_folder_of(named)), 
   if (is_pack && !label_) {
     throw unreadable(named, "it holds no pack.json, so it is no whole pack of Lockstep",
                      "Pack the run again");
+  }
+}
+
+RunRecord OpenedRun::record() const {
+  try {
+    return load_record(folder_);
+  } catch (const Error& error) {
+    std::string text = error.what();
+    const std::string folder = folder_.string();
+    for (std::size_t at = 0; (at = text.find(folder, at)) != text.npos;) {
+      text.replace(at, folder.size(), shown_.string());
+      at += shown_.string().size();
+    }
+    throw Error(error.kind(), text);
   }
 }
 

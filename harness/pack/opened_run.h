@@ -22,6 +22,9 @@ class OpenedRun {
   /// The place to show to users: the folder, or the pack.
   const std::filesystem::path& shown() const { return shown_; }
 
+  /// Its record. Throws Error (usage), which names the pack and not the folder that is removed.
+  RunRecord record() const;
+
   /// Whether it has the files of its ranks. Without them its stored results are all there is.
   bool has_files() const;
 

@@ -122,6 +122,18 @@ TEST_F(PackCommand, ThatIsDamagedIsRefusedByReport) {
   EXPECT_TRUE(leaves_nothing());
 }
 
+TEST_F(PackCommand, WithoutAReadableRecordIsNamedAsItWasGiven) {
+  ASSERT_EQ(lockstep("pack run --out p && tar xzf p && rm run/record.json && tar czf q run").status,
+            0);
+  EXPECT_EQ(lockstep("report q").err,
+            "lockstep: Cannot read q: it holds no record.json. Name the folder of a run.\n");
+  ASSERT_EQ(lockstep("runs . >/dev/null; echo x >run/record.json && tar czf q run").status, 0);
+  for (const char* command : {"report q", "compare opentslm-49-drift q"}) {
+    EXPECT_THAT(lockstep(command).err, StartsWith("lockstep: q/record.json:1:")) << command;
+  }
+  EXPECT_TRUE(leaves_nothing());
+}
+
 /// Its files are read after it was unpacked.
 TEST_F(PackCommand, WhoseFilesAreMalformedLeavesNothing) {
   ASSERT_EQ(lockstep("pack run --out p && tar xzf p && printf x >> run/job/rank-0.status.json "
