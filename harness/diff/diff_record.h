@@ -158,6 +158,7 @@ struct DiffRecord {
   std::array<std::vector<std::string>, 2> unmatched;  ///< names that only one side has
   std::int64_t matched = 0;                           ///< names of parameters
   std::vector<StepDifference> steps;                  ///< that both sides observed, ascending
+  std::vector<std::string> unmapped;  ///< old names of `--map` that no tensor of A has
 };
 
 /// Whether a side is a checkpoint. Then there is one step, of weights: that of a job, else 0.

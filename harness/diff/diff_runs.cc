@@ -318,6 +318,7 @@ DiffRecord diff_runs(const SideFiles& a, const SideFiles& b,
     diff.preconditions.push_back(std::move(*states));
   }
   match_names(comparison.parameters()[0], comparison.parameters()[1], diff);
+  diff.unmapped = request.names.unknown([&](const std::string& name) { return a.has_named(name); });
   return diff;
 }
 

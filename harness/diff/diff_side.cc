@@ -40,9 +40,24 @@ NameMap NameMap::read(const std::filesystem::path& path) {
       if (taken.insert(name).second) continue;
       throw malformed(path.string(), number, 0, "a new name that no other line has", name);
     }
+    if (map.names_.contains(old_name)) {
+      throw malformed(path.string(), number, 0, "an old name that no other line has", old_name);
+    }
     map.add(std::move(old_name), std::move(new_names));
   }
+  if (map.names_.empty()) {
+    throw malformed(path.string(), 0, 0, "lines of an old name and a new one", "none");
+  }
   return map;
+}
+
+std::vector<std::string> NameMap::unknown(
+    const std::function<bool(const std::string&)>& is_known) const {
+  std::vector<std::string> names;
+  for (const auto& [old_name, new_names] : names_) {
+    if (!is_known(old_name)) names.push_back(old_name);
+  }
+  return names;
 }
 
 void NameMap::add(std::string old_name, std::vector<std::string> new_names) {
@@ -127,6 +142,12 @@ bool SideFiles::has_any(Kind kind) const {
   const auto& tensors = reader_->tensors();
   return std::any_of(tensors.begin(), tensors.end(),
                      [&](const auto& observed) { return observed.first.kind == kind; });
+}
+
+bool SideFiles::has_named(const std::string& name) const {
+  const auto& tensors = reader_->tensors();
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const auto& observed) { return observed.first.name == name; });
 }
 
 DiffSide side_of(const SideFiles& files) {

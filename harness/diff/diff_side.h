@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,10 +22,14 @@ namespace lockstep {
 class NameMap {
  public:
   /// Reads lines of an old name and the new one, or the parts that it was split into, separated by
-  /// blanks. `#` begins a comment. Throws Error (usage).
+  /// blanks. `#` begins a comment. Throws Error (usage), also if a name is there twice or there is
+  /// no line.
   static NameMap read(const std::filesystem::path& path);
 
   void add(std::string old_name, std::vector<std::string> new_names);
+
+  /// The old names for which `is_known` is false, ascending.
+  std::vector<std::string> unknown(const std::function<bool(const std::string&)>& is_known) const;
 
   /// Gives the tensors of A their new names, as far as they have one.
   void rename(WholeTensors& tensors) const;
@@ -69,6 +74,9 @@ class SideFiles {
 
   /// Whether any tensor of this kind was observed.
   bool has_any(Kind kind) const;
+
+  /// Whether any tensor of this name was observed.
+  bool has_named(const std::string& name) const;
 
  private:
   JobRecord job_;

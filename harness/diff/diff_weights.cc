@@ -199,6 +199,7 @@ DiffRecord diff_weights(Weights a, Weights b, std::vector<Weights> noise,
   const std::set<std::string> of_a = names_in(a.tensors);
   name_as_model(names_in(b.tensors), a);
   name_as_model(of_a, b);
+  const std::set<std::string> old_names = names_in(a.tensors);
   request.names.rename(a.tensors);
   request.names.fuse(b.tensors);
   for (Weights& run : noise) request.names.rename(run.tensors);
@@ -206,6 +207,8 @@ DiffRecord diff_weights(Weights a, Weights b, std::vector<Weights> noise,
   DiffRecord diff;
   diff.sides = {a.side, b.side};
   match_names(names_in(a.tensors), names_in(b.tensors), diff);
+  diff.unmapped =
+      request.names.unknown([&](const std::string& name) { return old_names.contains(name); });
   StepDifference step{a.step, b.step, 0, "", {}};
   for (const auto& [key, tensor] : a.tensors.all()) {
     const WholeTensor* const other = b.tensors.find(key);

@@ -194,6 +194,10 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
         diff.unmatched[side].size() + static_cast<std::size_t>(diff.matched),
         names_in_words(diff.unmatched[side])));
   }
+  if (!diff.unmapped.empty()) {
+    lines.push_back(
+        fmt::format("no tensor of A has these names of --map: {}", names_in_words(diff.unmapped)));
+  }
   const std::string modules = compared_modules_in_words(diff);
   if (!modules.empty()) lines.push_back(modules);
   lines.push_back("");
@@ -324,13 +328,14 @@ std::string diff_in_json(const DiffRecord& diff) {
   }
   for (const StepDifference& step : diff.steps) steps.push_back(json_of(step));
   const Json json = {{"schema", "lockstep.diff"},
-                     {"version", "1.1"},
+                     {"version", "1.2"},
                      {"verdict", name(verdict_of(diff))},
                      {"is_void", is_void(diff)},
                      {"sentence", verdict_in_words(diff)},
                      {"matched", diff.matched},
                      {"keys", keys_of(diff)},
                      {"sides", sides},
+                     {"unmapped", diff.unmapped},
                      {"noise", diff.noise},
                      {"preconditions", preconditions},
                      {"steps", steps}};

@@ -132,6 +132,16 @@ TEST(DiffRecord, IsNotDecidedByLosses) {
   EXPECT_THAT(diff_in_words(diff, 200), HasSubstr("The recorded loss differs from step 2 on"));
 }
 
+TEST(DiffRecord, ListsNamesOfTheMapThatNoTensorHas) {
+  DiffRecord diff = diff_with(Likeness::equal);
+  EXPECT_THAT(diff_in_words(diff, 100), Not(HasSubstr("--map")));
+  diff.unmapped = {"layer.0", "layer.1"};
+  EXPECT_THAT(diff_in_words(diff, 100),
+              HasSubstr("no tensor of A has these names of --map: layer.0, layer.1\n"));
+  EXPECT_EQ(nlohmann::json::parse(diff_in_json(diff))["unmapped"],
+            (nlohmann::json{"layer.0", "layer.1"}));
+}
+
 TEST(DiffRecord, ListsNamesOfOneSideWithTheirCount) {
   DiffRecord diff = diff_with(Likeness::equal);
   diff.unmatched[1] = {"a", "b", "c", "d", "e", "f", "g"};

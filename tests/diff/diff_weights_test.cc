@@ -12,11 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "harness/diff/diff_side.h"
 #include "harness/diff/diff_words.h"
 #include "harness/record/dtype.h"
 #include "harness/record/measure.h"
 #include "harness/record/shard_runs.h"
 #include "tests/command.h"
+#include "tests/refusal.h"
+#include "tests/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -215,6 +218,30 @@ TEST(Weights, AreFoundByTheNamesOfTheirModel) {
   EXPECT_EQ(verdict_of(diff), Verdict::holds);
   EXPECT_THAT(unwrapped(diff_in_words(diff, 100)),
               HasSubstr("equal, bit for bit: 2 weights; only 2 of 3 are on both sides"));
+}
+
+TEST(Weights, AreRenamedByAMapWhoseOtherNamesAreTold) {
+  NameMap names;
+  names.add("a", {"b"});
+  names.add("gone", {"c"});
+  names.add("whole", {"d", "e"});
+  const WholeTensor one = matrix(drawn(1));
+  const DiffRecord diff =
+      diff_weights(checkpoint({{"a", one}}), checkpoint({{"b", one}}), {}, {names, false});
+  EXPECT_EQ(diff.matched, 1);
+  EXPECT_THAT(diff.unmapped, ElementsAre("gone", "whole"));
+}
+
+TEST(NameMapFile, IsRefusedIfItSaysNothingOrSomethingTwice) {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const std::string& text) {
+    write_text(folder.path() / "map", text);
+    return refusal_of(folder.path() / "map", [&] { NameMap::read(folder.path() / "map"); });
+  };
+  EXPECT_EQ(refusal("a b\nc d e\n"), "accepted");
+  EXPECT_EQ(refusal("# a b\n\n"), ": expected lines of an old name and a new one, found 'none'.");
+  EXPECT_EQ(refusal("a b\na c\n"), ":2: expected an old name that no other line has, found 'a'.");
+  EXPECT_EQ(refusal("a b\nc b\n"), ":2: expected a new name that no other line has, found 'b'.");
 }
 
 TEST(Weights, KeepANameThatAnotherOneWouldTake) {
