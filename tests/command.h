@@ -21,11 +21,18 @@ struct Outcome {
   std::string err;
 };
 
-inline std::string text_of(const std::filesystem::path& file) {
+/// The content of a file; empty if there is none.
+inline std::string text_if_there(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::ostringstream text;
   text << stream.rdbuf();
   return text.str();
+}
+
+/// The content of a file, which must be there.
+inline std::string text_of(const std::filesystem::path& file) {
+  EXPECT_TRUE(std::ifstream(file)) << file;
+  return text_if_there(file);
 }
 
 inline void write_text(const std::filesystem::path& file, const std::string& text) {

@@ -91,7 +91,7 @@ class LaunchedProgram : public Launch {
   LaunchedOne launch_script(const std::string& script) {
     const auto file = options_.folder / "launcher.log";
     options_.look_at_peers = [&file] {
-      const bool is_ready = text_of(file).find("ready") != std::string::npos;
+      const bool is_ready = text_if_there(file).find("ready") != std::string::npos;
       return PeerState{{}, is_ready ? "the test says so" : ""};
     };
     return launch_program(options_, {"/bin/sh", "-c", script}, file, [] {});

@@ -37,7 +37,7 @@ inline bool comes_true(const std::function<bool()>& condition) {
 /// Whether there is no such process, or only its entry, which its new parent has not removed yet.
 inline bool is_gone(pid_t pid) {
   if (::kill(pid, 0) != 0) return errno == ESRCH;
-  const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
+  const std::string stat = text_if_there("/proc/" + std::to_string(pid) + "/stat");
   return stat.empty() || stat.find(") Z ") != stat.npos;
 }
 

@@ -190,7 +190,7 @@ TEST_P(StartedBy, LauncherThatIsKilledLeavesNothing) {
   const Outcome outcome = run(ended_by(
       "KILL", GetParam().with(2) + " " + kTestbed + " run endings/stops --out " + out.string(),
       out / "endings/stops/w2/rank-1.step-1.safetensors"));
-  EXPECT_NE(outcome.status, 99) << text_of(folder() / "log");
+  EXPECT_NE(outcome.status, 99) << text_if_there(folder() / "log");
   expect_nothing_left();
 }
 
@@ -202,7 +202,7 @@ TEST_P(StartedBy, RunThatIsEndedLeavesNothing) {
                      fmt::format("{} run endings/stops --launcher '{}' --out {}", kTestbed,
                                  GetParam().command, out.string()),
                      out / "endings/stops/w2/rank-1.step-1.safetensors"));
-    EXPECT_NE(outcome.status, 99) << text_of(folder() / "log");
+    EXPECT_NE(outcome.status, 99) << text_if_there(folder() / "log");
     expect_nothing_left();
   }
 }

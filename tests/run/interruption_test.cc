@@ -145,8 +145,8 @@ class InterruptedCells : public InterruptedRun {
 
  private:
   bool has_run_first_cell() const {
-    const auto record =
-        nlohmann::json::parse(text_of(run() / "record.json"), nullptr, /*allow_exceptions=*/false);
+    const auto record = nlohmann::json::parse(text_if_there(run() / "record.json"), nullptr,
+                                              /*allow_exceptions=*/false);
     return record.is_object() && record.at("cells").at(0).at("processes") == 2;
   }
 };

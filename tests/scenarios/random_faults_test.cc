@@ -44,7 +44,8 @@ int processes_with(const std::string& mark) {
   int count = 0;
   for (const std::string& name : names_in("/proc")) {
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    if (text_of(fs::path("/proc") / name / "environ").find(mark) != std::string::npos) ++count;
+    if (text_if_there(fs::path("/proc") / name / "environ").find(mark) != std::string::npos)
+      ++count;
   }
   return count;
 }
@@ -52,7 +53,7 @@ int processes_with(const std::string& mark) {
 /// The rank chosen to end prints that first; -1 if none has.
 int planted_rank(const fs::path& cell, int world_size) {
   for (int rank = 0; rank < world_size; ++rank) {
-    const std::string log = text_of(cell / fmt::format("rank-{}.log", rank));
+    const std::string log = text_if_there(cell / fmt::format("rank-{}.log", rank));
     if (log.find("planted: ") != std::string::npos) return rank;
   }
   return -1;
@@ -79,7 +80,7 @@ class RandomFaults : public testing::Test {
                     "--set fault={} --out {}",
                     mark, temporary.string(), LOCKSTEP_TESTBED, ranks, seed, fault, out.string()));
     EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-    const json record = json::parse(text_of(out / "record.json"), nullptr, false);
+    const json record = json::parse(text_if_there(out / "record.json"), nullptr, false);
     ASSERT_FALSE(record.is_discarded());
     expect_culprit(record.at("cells").at(0), out, ranks);
     expect_same_again(record, out);

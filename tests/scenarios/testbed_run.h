@@ -16,7 +16,7 @@ class TestbedRun {
   explicit TestbedRun(const std::string& arguments)
       : outcome_(run_shell(fmt::format("{}{} run {} --out {}", variables(), LOCKSTEP_TESTBED,
                                        arguments, path().string()))),
-        record_(nlohmann::json::parse(text_of(path() / "record.json"), nullptr, false)) {}
+        record_(nlohmann::json::parse(text_if_there(path() / "record.json"), nullptr, false)) {}
 
   const Outcome& outcome() const { return outcome_; }
   const nlohmann::json& record() const { return record_; }
