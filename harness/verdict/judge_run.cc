@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "harness/judge/collectives/cell_facts.h"
@@ -236,6 +238,15 @@ bool begins_apart(const JobRecord& job, const StepReader& evidence) {
   return job.agree_every > 0 && !evidence.steps().empty() && evidence.steps().front() > 1;
 }
 
+/// Whether optimizers have other hyperparameters on some ranks. Settings of processes, whose names
+/// have no point, do not count.
+bool do_settings_differ(const JobRecord& job) {
+  std::set<std::string> names;
+  return std::any_of(job.configuration.begin(), job.configuration.end(), [&](const Setting& one) {
+    return one.name.find('.') < std::string::npos && !names.insert(one.name).second;
+  });
+}
+
 std::string hint_at_machines(const JobRecord& job) {
   return fmt::format(
       "`lockstep report DIR DIR...` with the folders of all machines judges the whole job: {} ran "
@@ -258,6 +269,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   judged.is_job = true;
   judged.evidence = evidence.of(job);
   judged.agree_every = job.agree_every;
+  judged.settings_differ = do_settings_differ(job);
   if (!begins_apart(job, *judged.evidence)) judged.unshared = unshared_tensors(judged);
   JobTables tables(judged);
   StepFolds others = tables.columns();

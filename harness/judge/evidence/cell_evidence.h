@@ -28,6 +28,7 @@ struct CellEvidence {
   const StepReader* reference = nullptr;
   std::optional<RankExit> reference_exit = {};  ///< of the reference's rank 0; absent: unknown
   std::vector<RankExit> exits;
+  bool settings_differ = false;  ///< optimizers of ranks of a job have different hyperparameters
 };
 
 /// The first step that an unfinished rank may not have completed, if no steps were planned. From

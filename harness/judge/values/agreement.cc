@@ -13,6 +13,7 @@
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/evidence/words.h"
 #include "harness/judge/values/divergence.h"
+#include "harness/judge/values/gradients_apart.h"
 #include "harness/judge/values/held_tensors.h"
 #include "harness/judge/values/rounding_drift.h"
 #include "harness/judge/values/unshared_tensors.h"
@@ -78,6 +79,10 @@ class FirstSteps {
   std::map<std::string, std::int64_t> steps_;  ///< by name
 };
 
+/// Of parameters that differ by no more than rounding.
+constexpr const char* kEqualGradients =
+    " That is as little as rounding, but the gradients had the same bits up to then.";
+
 class AgreementFold : public ClaimFold {
  public:
   AgreementFold(const CellEvidence& cell, const Claim& claim)
@@ -87,16 +92,18 @@ class AgreementFold : public ClaimFold {
         first_open_(first_open_step(cell)),
         divergence_(claim),
         rounding_(cell.world_size),
-        may_round_(cell.is_job && !is_about_the_start(claim)),
+        may_round_(cell.is_job && !cell.settings_differ && !is_about_the_start(claim)),
         last_seen_(cell.steps.has_value()),
         silent_rank_(cell.is_job ? holders_.first_silent_rank(cell) : "") {
     if (cell.is_job && is_about_the_start(claim)) begins_.emplace();
+    if (may_round_ && claim.kind == Kind::parameter) gradients_.emplace(unshared_);
   }
 
   void see(const CellStep& step) override {
     if (seen_.size() == kMostRemembered) seen_.erase(seen_.begin());
     Seen& seen = seen_[step.actual.number()];
     double squares = 0;
+    std::set<std::string> differing;
     for (const HeldTensor& place : held_tensors(step.actual, claim_, unshared_)) {
       if (begins_ && !begins_->includes(place)) continue;
       if (place.step < first_open_) {
@@ -115,9 +122,11 @@ class AgreementFold : public ClaimFold {
       const auto groups = groups_of(place);
       if (groups.size() < 2) continue;
       divergence_.add(step.actual, place, groups);
+      differing.insert(place.holders.begin()->second->name);
       if (may_round_) rounding_.add(step.actual, holders_of(place, groups));
     }
     rounding_.end_step(step.actual.number(), seen.comparisons, std::sqrt(squares));
+    if (gradients_) gradients_->see(step.actual, differing);
     comparisons_ += seen.comparisons;
   }
 
@@ -131,10 +140,12 @@ class AgreementFold : public ClaimFold {
 
   void write(ClaimResult& result) override {
     result.comparisons = comparisons_;
-    const bool is_rounding = may_round_ && rounding_.is_all();
+    const bool is_small = may_round_ && rounding_.is_all();
+    const bool is_rounding = is_small && !(gradients_ && gradients_->is_ruled_out());
     if (!divergence_.is_empty() && !is_rounding) {
       result.verdict = Verdict::violated;
       result.findings.push_back(divergence_.take());
+      if (is_small) result.findings.back().sentence += kEqualGradients;
       return;
     }
     if (reason_.empty()) reason_ = silent_rank_;
@@ -165,7 +176,8 @@ class AgreementFold : public ClaimFold {
   Divergence divergence_;
   RoundingDrift rounding_;
   bool may_round_;
-  std::optional<FirstSteps> begins_;  ///< of a claim about the start of a job
+  std::optional<GradientsApart> gradients_;  ///< of a claim about parameters that may round
+  std::optional<FirstSteps> begins_;         ///< of a claim about the start of a job
   LastSeen last_seen_;
   std::map<std::int64_t, Seen> seen_;  ///< the latest steps
   std::int64_t comparisons_ = 0;

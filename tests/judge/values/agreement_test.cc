@@ -216,6 +216,65 @@ TEST(Agreement, OfAReplicaGroupComparesWhoeverHoldsIt) {
   EXPECT_THAT(result.findings.at(0).groups, ElementsAre(ElementsAre(0), ElementsAre(1)));
 }
 
+/// Two tensors of a job. From step 2 on ranks differ in the last bits of the parameters, and of the
+/// gradients from `gradients_from` on.
+void observe_rounding(std::int64_t gradients_from, LiteralEvidence& files) {
+  const auto values = [](bool is_apart) {
+    std::vector<float> values(40, 1);
+    for (std::size_t i = 0; is_apart && i < values.size(); ++i) {
+      values[i] = std::nextafter(1.0f, i % 2 == 0 ? 2.0f : 0.0f);
+    }
+    return values;
+  };
+  for (std::int64_t step = 1; step <= 4; ++step) {
+    for (int rank = 0; rank < 2; ++rank) {
+      const auto gradient = values(rank == 1 && step >= gradients_from);
+      const auto parameter = values(rank == 1 && step >= 2);
+      for (const char* name : {"a", "b"}) {
+        if (gradients_from > 0) files.add(rank, step, name, gradient);
+        files.add(rank, step, name, parameter, {Kind::parameter, Phase::post_step, 0});
+      }
+    }
+  }
+}
+
+ClaimResult judged_parameters(const LiteralEvidence& files, bool settings_differ = false) {
+  const StepReader evidence = files.write();
+  CellEvidence cell;
+  cell.world_size = 2;
+  cell.steps = std::nullopt;
+  cell.is_job = true;
+  cell.claims = {agree_across_ranks(Kind::parameter, Phase::post_step)};
+  cell.evidence = &evidence;
+  cell.settings_differ = settings_differ;
+  return judge(cell).front();
+}
+
+TEST(ParametersThatDifferAsByRounding, HoldIfGradientsDidOrWereNotObserved) {
+  for (const std::int64_t gradients_from : {0, 1, 2}) {
+    LiteralEvidence files(2);
+    observe_rounding(gradients_from, files);
+    EXPECT_EQ(judged_parameters(files).verdict, Verdict::holds) << gradients_from;
+  }
+}
+
+TEST(ParametersThatDifferAsByRounding, AreViolatedIfGradientsHadTheSameBits) {
+  for (const std::int64_t gradients_from : {3, 5}) {
+    LiteralEvidence files(2);
+    observe_rounding(gradients_from, files);
+    const ClaimResult result = judged_parameters(files);
+    ASSERT_EQ(result.verdict, Verdict::violated);
+    EXPECT_EQ(result.findings[0].step, 2);
+    EXPECT_THAT(result.findings[0].sentence, HasSubstr("the gradients had the same bits"));
+  }
+}
+
+TEST(ParametersThatDifferAsByRounding, AreViolatedIfOptimizersHaveOtherSettings) {
+  LiteralEvidence files(2);
+  observe_rounding(1, files);
+  EXPECT_EQ(judged_parameters(files, true).verdict, Verdict::violated);
+}
+
 TEST(StepReader, OfARankThatNeverBeganIsEmpty) {
   LiteralEvidence files(1);
   files.add(0, 1, "w", {1});
