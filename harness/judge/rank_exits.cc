@@ -124,7 +124,33 @@ std::string unknown_ends_in_words(const CellEvidence& cell) {
   return fmt::format("rank {} was interrupted {}", end->rank, where);
 }
 
+/// The ranks that the leaver left alone, ascending.
+std::vector<int> left_alone(const CellFacts& facts) {
+  std::vector<int> ranks;
+  for (const RankExit* end : facts.unexplained) ranks.push_back(end->rank);
+  return ranks;
+}
+
+/// A rank left the others: one finding, with the error of the first one that lost it.
+void add_leaver(const CellFacts& facts, ClaimResult& result) {
+  const RankExit& lost = *facts.unexplained.front();
+  Finding finding = finding_of(result.claim, lost);
+  finding.kind = FindingKind::rank_exited_early;
+  finding.groups = {{facts.leaver->rank}, left_alone(facts)};
+  finding.sentence = leaving_in_words(facts) + ". " + capitalised(std::move(finding.sentence));
+  result.findings.push_back(std::move(finding));
+}
+
 }  // namespace
+
+std::string leaving_in_words(const CellFacts& facts) {
+  const RankExit& left = *facts.leaver;
+  const std::string when =
+      left.step == 0 ? "before the first step" : fmt::format("after step {}", left.step);
+  const std::string waited = end_in_words(*facts.unexplained.front());
+  return fmt::format("rank {} ended by itself {}, while {} waited for it{}", left.rank, when,
+                     ranks_in_words(left_alone(facts)), waited == when ? "" : " " + waited);
+}
 
 void judge_exits(const CellEvidence& cell, const CellFacts& facts, ClaimResult& result) {
   if (cell.exits.empty()) {
@@ -143,7 +169,9 @@ void judge_exits(const CellEvidence& cell, const CellFacts& facts, ClaimResult& 
   for (const CollectiveMismatch& missed : analysis.blocking) {
     if (is_program_fault(missed)) add_mismatch(cell, analysis, missed, result);
   }
+  if (facts.leaver) add_leaver(facts, result);
   for (const RankExit* end : facts.unexplained) {
+    if (facts.leaver) break;
     Finding finding = finding_of(result.claim, *end);
     const std::string waiting = mismatch_without(analysis, end->rank);
     if (!waiting.empty()) finding.sentence += " " + waiting;

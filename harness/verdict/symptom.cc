@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "harness/judge/judge.h"
+#include "harness/judge/rank_exits.h"
 #include "harness/judge/ranks/exits.h"
 #include "reports/base/names.h"
 #include "reports/base/plain_text.h"
@@ -61,6 +62,17 @@ Symptom not_finished(const CellFacts& facts, const RankExit& end, std::int64_t w
   if (const std::size_t more = facts.culprits.size() - 1; more > 0) {
     symptom.text += fmt::format(", and {} more {}", more, more == 1 ? "rank" : "ranks");
   }
+  return symptom;
+}
+
+/// For a job of which a rank left the others.
+Symptom left_alone(const CellFacts& facts, std::int64_t wrong_step) {
+  Symptom symptom;
+  symptom.kind = SymptomKind::not_finished;
+  symptom.step = facts.unexplained.front()->step;
+  symptom.wrong_step = wrong_step;
+  symptom.text = fmt::format("not finished: {}{}", leaving_in_words(facts),
+                             after_wrong_step(wrong_step, symptom.step));
   return symptom;
 }
 
@@ -195,6 +207,7 @@ Symptom symptom_of(const CellFacts& facts, const std::vector<ClaimResult>& resul
                    const WrongValues& values) {
   const CollectiveAnalysis& analysis = facts.analysis;
   const std::int64_t wrong_step = first_damage(results);
+  if (facts.leaver) return left_alone(facts, wrong_step);
   if (const RankExit* end = telling_end(facts)) {
     return end->kind == ExitKind::raised ? error_of(*end, wrong_step)
                                          : not_finished(facts, *end, wrong_step);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/judge/evidence/cell_evidence.h"
@@ -132,6 +133,62 @@ TEST(Endings, InTheStepOfTheDamageAreNotLate) {
 
 TEST(Endings, BeforeTheDamageHaveNoLag) {
   EXPECT_EQ(error_with_damage_in({3}).failure->lag, std::nullopt);
+}
+
+RankExit end_after(int rank, ExitKind kind, std::int64_t step, std::string error = "") {
+  RankExit end = exit_of(rank, kind, 0, std::move(error));
+  end.step = step;
+  end.is_after_step = kind != ExitKind::finished;
+  return end;
+}
+
+ClaimResult judge_ends_of_job(const std::vector<RankExit>& exits) {
+  CellEvidence cell;
+  cell.is_job = true;
+  cell.claims = {ranks_finish()};
+  cell.exits = exits;
+  return judge(cell).front();
+}
+
+TEST(Leaving, IsTheFindingAndNotTheErrorsOfThoseThatWaited) {
+  const ClaimResult result =
+      judge_ends_of_job({end_after(0, ExitKind::raised, 5, "Connection closed by peer"),
+                         end_after(1, ExitKind::finished, 4),
+                         end_after(2, ExitKind::raised, 5, "Connection reset by peer")});
+  ASSERT_EQ(result.findings.size(), 1U);
+  const Finding& finding = result.findings[0];
+  EXPECT_EQ(finding.kind, FindingKind::rank_exited_early);
+  EXPECT_EQ(finding.groups, (std::vector<std::vector<int>>{{1}, {0, 2}}));
+  EXPECT_EQ(finding.sentence,
+            "rank 1 ended by itself after step 4, while ranks 0,2 waited for it after step 5. Rank "
+            "0 raised an error after step 5: Connection closed by peer.");
+  EXPECT_EQ(finding.failure->error, "Connection closed by peer");
+}
+
+TEST(Leaving, IsNoReasonForErrorsOfTheirOwnOrInEarlierSteps) {
+  const auto ends = [](std::int64_t lost, const std::string& error) {
+    return judge_ends_of_job(
+               {end_after(0, ExitKind::raised, lost, error), end_after(1, ExitKind::finished, 4)})
+        .findings.at(0);
+  };
+  EXPECT_EQ(ends(4, "Broken pipe").kind, FindingKind::rank_exited_early);
+  EXPECT_EQ(ends(3, "Broken pipe").kind, FindingKind::rank_raised_error);
+  EXPECT_EQ(ends(5, "the genuine reason").kind, FindingKind::rank_raised_error);
+}
+
+TEST(Leaving, IsNoneIfARankDied) {
+  const ClaimResult result = judge_ends_of_job({end_after(0, ExitKind::raised, 5, "Broken pipe"),
+                                                end_after(1, ExitKind::finished, 4),
+                                                end_after(2, ExitKind::signalled, 5)});
+  ASSERT_EQ(result.findings.size(), 1U);
+  EXPECT_EQ(result.findings[0].kind, FindingKind::rank_killed);
+}
+
+TEST(Leaving, IsNoneIfAllFinished) {
+  EXPECT_EQ(
+      judge_ends_of_job({end_after(0, ExitKind::finished, 4), end_after(1, ExitKind::finished, 4)})
+          .verdict,
+      Verdict::holds);
 }
 
 TEST(Endings, OfARankThatNobodyKnowsOfAreUndecided) {

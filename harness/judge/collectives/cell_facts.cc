@@ -10,6 +10,8 @@ CellFacts facts_of(const CellEvidence& cell) {
   for (const RankExit* end : facts.culprits) {
     if (!is_explained(facts.analysis, *end, cell)) facts.unexplained.push_back(end);
   }
+  const bool is_open = facts.analysis.blocking.empty() && !facts.unexplained.empty();
+  if (is_open) facts.leaver = leaver(cell);
   return facts;
 }
 

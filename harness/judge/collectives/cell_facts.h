@@ -15,6 +15,8 @@ struct CellFacts {
   std::vector<const RankExit*> culprits;
   std::vector<const RankExit*> unexplained;  ///< culprits whose exit no mismatch explains
   bool all_finished = true;                  ///< every rank finished
+  /// The rank that left all culprits alone, if no mismatch says more; else null.
+  const RankExit* leaver = nullptr;
 };
 
 CellFacts facts_of(const CellEvidence& cell);

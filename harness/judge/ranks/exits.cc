@@ -85,6 +85,22 @@ std::vector<const RankExit*> culprits(const CellEvidence& cell) {
   return found;
 }
 
+const RankExit* leaver(const CellEvidence& cell) {
+  if (!cell.is_job) return nullptr;
+  const RankExit* left = nullptr;
+  const RankExit* lost = nullptr;
+  for (const RankExit& end : cell.exits) {
+    if (end.kind == ExitKind::finished) {
+      if (!left || end.step < left->step) left = &end;
+    } else if (has_lost_peer(cell, end)) {
+      if (!lost || end.step < lost->step) lost = &end;
+    } else {
+      return nullptr;  // it may be the reason
+    }
+  }
+  return left && lost && left->step <= lost->step ? left : nullptr;
+}
+
 std::string first_sentence(const std::string& text) {
   const auto begin = text.find_first_not_of(" \n");
   if (begin == std::string::npos) return "";

@@ -22,6 +22,10 @@ bool has_lost_peer(const CellEvidence& cell, const RankExit& end);
 /// cell's evidence.
 std::vector<const RankExit*> culprits(const CellEvidence& cell);
 
+/// The rank of a job that left the others: it finished, and every rank that failed lost a peer
+/// later or in the same step. Of several the one that finished first. Null if there is none.
+const RankExit* leaver(const CellEvidence& cell);
+
 /// The first line or sentence of a framework's error, without the source location. The error of a
 /// failed allocation is kept to the end of the line.
 std::string first_sentence(const std::string& text);
