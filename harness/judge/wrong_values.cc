@@ -122,8 +122,9 @@ WrongValues WrongValuesFold::result(const std::vector<ClaimResult>& results) con
     if (is_never_trained(name)) wrong.never_trained.push_back(name);
   }
   wrong.is_known_to_agree = cell_.evidence != nullptr;
-  if (const Finding* apart = first_finding(results, Predicate::agree_across_ranks)) {
-    note_parting(wrong.parting, place_of_finding(*apart));
+  for (const Predicate agree : {Predicate::agree_across_ranks, Predicate::agree_periodically}) {
+    const Finding* const apart = first_finding(results, agree);
+    if (apart) note_parting(wrong.parting, place_of_finding(*apart));
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
     const bool is_wrong = results[i].claim.predicate == Predicate::equal_reference &&

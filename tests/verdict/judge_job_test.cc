@@ -238,6 +238,8 @@ TEST(JobOfPeriodicAgreement, HasFailedInTheStepInWhichItHadToAgree) {
   ASSERT_EQ(judged.results[0].verdict, Verdict::violated);
   EXPECT_EQ(judged.results[0].findings[0].step, 7);
   EXPECT_THAT(judged.results[0].findings[0].sentence, HasSubstr("last did in step 4."));
+  EXPECT_EQ(judged.symptom.kind, SymptomKind::ranks_differ);
+  EXPECT_EQ(judged.symptom.text, "ranks differ from step 7 on: w");
 }
 
 TEST(JobOfPeriodicAgreement, IsUndecidedIfStepsWereNotObservedInWhichItHadToAgree) {
