@@ -210,6 +210,58 @@ TEST(JudgedJob, NamesTheFirstStepInWhichRanksDiffer) {
   }
 }
 
+/// A job that trains w from other values on each rank, and synchronises no gradient.
+JobRecord judged_from_start(const std::function<void(int rank, Observation&)>& change) {
+  Job job(2);
+  job.record().claims = {agree_across_ranks(Kind::parameter, Phase::pre_forward), kAgree};
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto value = static_cast<float>(rank);
+    change(rank, job.files().add(rank, 1, "w", {value, 0, 0, 0},
+                                 {Kind::parameter, Phase::pre_forward, 0}));
+    change(rank, job.files().add(rank, 1, "w", {value, 0, 0, 0}));
+    job.files().lose_values(rank, 1);
+  }
+  job.write();
+  return job.judged();
+}
+
+TEST(UnmarkedTensors, OfAnotherDTypeAreNoShards) {
+  const JobRecord judged = judged_from_start([](int rank, Observation& row) {
+    if (rank == 1) row.dtype = "bfloat16";
+  });
+  ASSERT_EQ(judged.results[0].verdict, Verdict::violated);
+  EXPECT_THAT(judged.results[0].findings[0].sentence,
+              HasSubstr("it is float32 on rank 0 but is bfloat16 on rank 1"));
+  EXPECT_EQ(judged.coverage.unshared, 0);
+}
+
+TEST(UnmarkedTensors, OfAnotherDTypeMayBeShardsIfTheyAreParts) {
+  const JobRecord judged = judged_from_start([](int rank, Observation& row) {
+    if (rank == 1) row.dtype = "bfloat16";
+    row.global_shape = {8};
+    row.replica_group = "a";
+  });
+  EXPECT_EQ(judged.results[0].verdict, Verdict::undecided);
+}
+
+TEST(UnmarkedTensors, OfOneDTypeMayBeShards) {
+  const JobRecord judged = judged_from_start([](int, Observation&) {});
+  EXPECT_EQ(judged.results[0].verdict, Verdict::undecided);
+  EXPECT_THAT(judged.results[0].reason, testing::StartsWith("w differ between ranks"));
+  EXPECT_EQ(judged.coverage.unshared, 1);
+}
+
+TEST(UnmarkedTensors, OfOtherShapesAreToldWithThem) {
+  const JobRecord judged = judged_from_start([](int rank, Observation& row) {
+    row.global_shape = row.local_shape =
+        rank == 0 ? std::vector<std::int64_t>{2, 2} : std::vector<std::int64_t>{4, 1};
+    row.offset = {0, 0};
+  });
+  EXPECT_EQ(judged.results[0].verdict, Verdict::undecided);
+  EXPECT_THAT(judged.results[0].reason,
+              HasSubstr("w (its shape is [2, 2] on rank 0 and [4, 1] on rank 1) differ"));
+}
+
 /// A job whose two ranks have to agree in one of three steps. `apart`: those in which they do not.
 JobRecord judged_by_period(const std::vector<std::int64_t>& steps,
                            const std::set<std::int64_t>& apart) {

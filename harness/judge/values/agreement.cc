@@ -86,7 +86,8 @@ constexpr const char* kEqualGradients =
 class AgreementFold : public ClaimFold {
  public:
   AgreementFold(const CellEvidence& cell, const Claim& claim)
-      : claim_(claim),
+      : cell_(cell),
+        claim_(claim),
         unshared_(cell.unshared),
         holders_(cell, claim),
         first_open_(first_open_step(cell)),
@@ -150,7 +151,7 @@ class AgreementFold : public ClaimFold {
     }
     if (reason_.empty()) reason_ = silent_rank_;
     if (is_about_the_start(claim_)) {
-      if (reason_.empty()) reason_ = unshared_in_words(unshared_);
+      if (reason_.empty()) reason_ = unshared_in_words(cell_);
     } else if (reason_.empty()) {
       reason_ = last_seen_.first_abandoned();
     }
@@ -169,6 +170,7 @@ class AgreementFold : public ClaimFold {
   };
   static constexpr std::size_t kMostRemembered = 64;  ///< sets of observed tensors rarely change
 
+  const CellEvidence& cell_;
   Claim claim_;
   const std::set<std::string>& unshared_;
   ExpectedHolders holders_;

@@ -18,7 +18,8 @@ namespace {
 class PeriodicAgreementFold : public ClaimFold {
  public:
   PeriodicAgreementFold(const CellEvidence& cell, const Claim& claim)
-      : claim_(claim),
+      : cell_(cell),
+        claim_(claim),
         period_(cell.agree_every),
         unshared_(cell.unshared),
         holders_(cell, claim),
@@ -62,7 +63,7 @@ class PeriodicAgreementFold : public ClaimFold {
       result.findings.back().sentence += found_in_words();
       return;
     }
-    result.reason = silent_rank_.empty() ? unshared_in_words(unshared_) : silent_rank_;
+    result.reason = silent_rank_.empty() ? unshared_in_words(cell_) : silent_rank_;
     if (result.reason.empty()) result.reason = reason_;
     if (!result.reason.empty()) return;
     if (last_agreed_ == 0) {
@@ -94,6 +95,7 @@ class PeriodicAgreementFold : public ClaimFold {
                              period_, agreed_before_);
   }
 
+  const CellEvidence& cell_;
   Claim claim_;
   std::int64_t period_;
   const std::set<std::string>& unshared_;

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "harness/judge/evidence/observations.h"
+#include "harness/judge/evidence/words.h"
 
 namespace lockstep {
 
@@ -55,6 +57,44 @@ bool are_shared(const std::vector<Copies>& tensor) {
   return has_copies && are_equal(tensor);
 }
 
+/// Whether ranks hold whole tensors of one shape, but not of one dtype.
+bool is_of_another_dtype(const Copies& copies) {
+  const Observation& first = *copies.front();
+  const bool are_whole = std::ranges::all_of(copies, [&](const Observation* one) {
+    return one->replica_group.empty() && one->local_shape == one->global_shape &&
+           one->not_comparable.empty() && one->global_shape == first.global_shape;
+  });
+  return are_whole && std::ranges::any_of(copies, [&](const Observation* one) {
+           return one->dtype != first.dtype;
+         });
+}
+
+bool is_of_another_dtype(const std::vector<Copies>& tensor) {
+  return tensor.size() == 1 && is_of_another_dtype(tensor.front());
+}
+
+/// " (its shape is [8, 4] on rank 0 and [4, 4] on rank 1)"; empty: all have the same.
+std::string shapes_in_words(const StepView& step, const std::string& name) {
+  const Observation* first = nullptr;
+  int holder = 0;
+  for (int rank = 0; rank < step.processes(); ++rank) {
+    for (const Observation& one : step.observations(rank)) {
+      const bool is_it =
+          one.kind == Kind::parameter && one.phase == Phase::pre_forward && one.name == name;
+      if (!is_it) continue;
+      if (!first) {
+        first = &one;
+        holder = rank;
+      } else if (one.global_shape != first->global_shape) {
+        return fmt::format(" (its shape is {} on rank {} and {} on rank {})",
+                           shape_in_words(first->global_shape), holder,
+                           shape_in_words(one.global_shape), rank);
+      }
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 std::set<std::string> unshared_tensors(const CellEvidence& cell) {
@@ -65,19 +105,22 @@ std::set<std::string> unshared_tensors(const CellEvidence& cell) {
   for (const auto& [name, tensor] : copies_in(*step, Kind::parameter, Phase::pre_forward)) {
     const auto gradient = gradients.find(name);
     const bool is_synchronised = gradient != gradients.end() && are_shared(gradient->second);
-    if (!are_equal(tensor) && !is_synchronised) unshared.insert(name);
+    if (are_equal(tensor) || is_synchronised || is_of_another_dtype(tensor)) continue;
+    unshared.insert(name);
   }
   return unshared;
 }
 
-std::string unshared_in_words(const std::set<std::string>& names) {
+std::string unshared_in_words(const CellEvidence& cell) {
+  const std::set<std::string>& names = cell.unshared;
   if (names.empty()) return "";
+  const auto step = cell.evidence->at(cell.evidence->steps().front());
   const std::string more =
       names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : std::string();
   return fmt::format(
-      "{}{} differ between ranks before the first step, and so do their gradients: their "
+      "{}{}{} differ between ranks before the first step, and so do their gradients: their "
       "initialisation differs, or each rank holds its own shard; --replicas or --ignore settles it",
-      *names.begin(), more);
+      *names.begin(), shapes_in_words(*step, *names.begin()), more);
 }
 
 }  // namespace lockstep
