@@ -8,6 +8,7 @@ bool is_difference_of_calls(MismatchFault fault) {
     case MismatchFault::dead:
     case MismatchFault::stopped:
     case MismatchFault::not_started:
+    case MismatchFault::stuck:
       return false;
     case MismatchFault::operation:
     case MismatchFault::size:

@@ -20,6 +20,7 @@ namespace lockstep {
 ///   order         ranks called the same collectives in another order
 ///   tensors       ranks called it for different tensors, which all of them have
 ///   count         a rank finished after fewer collectives than the others
+///   stuck         all ranks of a job called it, and none left it while none made progress
 enum class MismatchFault {
   missing,
   dead,
@@ -32,14 +33,15 @@ enum class MismatchFault {
   root,
   order,
   tensors,
-  count
+  count,
+  stuck
 };
 
 template <>
 struct Names<MismatchFault> {
-  static constexpr std::array<std::string_view, 12> values{
-      "missing", "dead",      "stopped", "not started", "operation", "size",
-      "dtype",   "reduction", "root",    "order",       "tensors",   "count"};
+  static constexpr std::array<std::string_view, 13> values{
+      "missing",   "dead", "stopped", "not started", "operation", "size", "dtype",
+      "reduction", "root", "order",   "tensors",     "count",     "stuck"};
 };
 
 /// Whether ranks made different calls: the program's fault, even if no rank hung.

@@ -85,6 +85,8 @@ def main():
             os.kill(os.getpid(), signal.SIGKILL)
         if HANG == "shapes" and step == 3:
             dist.all_reduce(torch.ones(4 if RANK == 0 else 400000))
+        if HANG == "root" and step == 3:
+            dist.broadcast(torch.ones(4), src=RANK)  # each rank is the root
         if HANG == "order" and step == 3:
             for group in (first, second) if RANK == 0 else (second, first):
                 dist.all_reduce(torch.ones(2), group=group)

@@ -9,6 +9,7 @@
 
 #include "harness/judge/collectives/absences.h"
 #include "harness/judge/collectives/analyse_group.h"
+#include "harness/judge/collectives/stuck_together.h"
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/ranks/exits.h"
 #include "harness/judge/ranks/progress.h"
@@ -256,6 +257,13 @@ std::string wait_in_words(const GroupMismatch& miss, const CellEvidence& cell) {
                      waited, whom, where, missed.group);
 }
 
+std::optional<GroupMismatch> first_stuck(const CellEvidence& cell) {
+  for (const Group& group : groups_of(*cell.evidence)) {
+    if (auto stuck = stuck_together(cell, group)) return stuck;
+  }
+  return std::nullopt;
+}
+
 /// Drops a mismatch that was not yet a hang when ranks were ended, and records that.
 void drop_unproven(std::optional<GroupMismatch>& miss, const CellEvidence& cell,
                    CollectiveAnalysis& all) {
@@ -271,7 +279,7 @@ void drop_unproven(std::optional<GroupMismatch>& miss, const CellEvidence& cell,
 
 bool is_program_fault(const CollectiveMismatch& missed) {
   return is_difference_of_calls(missed.fault) || missed.fault == MismatchFault::missing ||
-         missed.fault == MismatchFault::not_started;
+         missed.fault == MismatchFault::not_started || missed.fault == MismatchFault::stuck;
 }
 
 CollectiveAnalysis analyse_collectives(const CellEvidence& cell) {
@@ -288,6 +296,12 @@ CollectiveAnalysis analyse_collectives(const CellEvidence& cell) {
     if (found.first && found.first->is_open) open.push_back(*found.first);
     if (found.first) missed.push_back(std::move(*found.first));
     if (found.hang) open.push_back(std::move(*found.hang));
+  }
+  if (missed.empty() && open.empty()) {
+    if (auto stuck = first_stuck(cell)) {
+      open.push_back(*stuck);
+      missed.push_back(std::move(*stuck));
+    }
   }
   for (const GroupMismatch& miss : open) all.open.push_back(miss.mismatch);
   all.blocking = OpenMisses(std::move(open), cell).roots();

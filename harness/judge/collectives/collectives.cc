@@ -44,6 +44,8 @@ FindingKind kind_of(MismatchFault fault) {
       return FindingKind::collective_arguments_differ;
     case MismatchFault::count:
       return FindingKind::collective_count_differs;
+    case MismatchFault::stuck:
+      return FindingKind::rank_hung;
     case MismatchFault::missing:
     case MismatchFault::dead:
     case MismatchFault::stopped:

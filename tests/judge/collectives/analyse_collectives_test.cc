@@ -73,6 +73,8 @@ class Logs {
 
   LiteralEvidence& files() { return files_; }
 
+  void be_of_job() { is_job_ = true; }
+
   /// Judges; `ends` is optional.
   CollectiveAnalysis analysis(std::vector<RankExit> exits = {}) {
     return analyse_collectives(judged_cell(std::move(exits)));
@@ -95,6 +97,7 @@ class Logs {
     cell.world_size = static_cast<int>(logs_.size());
     cell.evidence = evidence_.get();
     cell.exits = std::move(exits);
+    cell.is_job = is_job_;
     return cell;
   }
 
@@ -114,6 +117,7 @@ class Logs {
   LiteralEvidence files_;
   std::vector<std::vector<std::pair<Collective, CollectiveState>>> logs_;
   std::unique_ptr<StepReader> evidence_;
+  bool is_job_ = false;
 };
 
 /// An all-reduce of a gradient; without a name, of an unknown tensor.
@@ -962,6 +966,54 @@ TEST(CollectiveAnalysis, BlameNobodyWhoWaitedForALostRankUntilTheLimit) {
   const ClaimResult result = logs.judged(ranks_finish(), {gone, late(1, 0), late(2, 1)});
   ASSERT_EQ(result.findings.size(), 1);
   EXPECT_THAT(result.findings.front().sentence, HasSubstr("rank 0 did not finish"));
+}
+
+/// A rank of a watched job that makes no progress.
+RankExit standing(int rank, ExitCause cause = ExitCause::no_progress) {
+  RankExit end = exit_of(rank, ExitKind::unfinished, 0);
+  end.cause = cause;
+  return end;
+}
+
+/// Logs of a job whose two ranks leave its second collective in `states`.
+class LogsOfSecondCall : public Logs {
+ public:
+  explicit LogsOfSecondCall(const std::vector<CollectiveState>& states) : Logs(2) {
+    all(reduce("a"));
+    for (int rank = 0; rank < 2; ++rank) {
+      add(rank, broadcast(), states[static_cast<std::size_t>(rank)]);
+    }
+    be_of_job();
+  }
+};
+
+TEST(RanksOfAJob, ThatAreAllInACallWhichNoneLeavesHang) {
+  LogsOfSecondCall logs({kOpen, kOpen});
+  const auto found = logs.analysis({standing(0), standing(1)});
+  ASSERT_TRUE(found.missed);
+  EXPECT_EQ(found.missed->fault, MismatchFault::stuck);
+  EXPECT_EQ(found.missed->number, 2);
+  EXPECT_THAT(found.missed->waiting, ElementsAre(0, 1));
+  EXPECT_THAT(found.missed->culprits, IsEmpty());
+  EXPECT_THAT(found.missed->sentence,
+              AllOf(HasSubstr("ranks 0,1 are all in collective 2 of the group world in step 1, "
+                              "broadcast"),
+                    HasSubstr("sync.cc:20, and none leaves it")));
+  const ClaimResult result = logs.judged(ranks_finish(), {standing(0), standing(1)});
+  ASSERT_EQ(result.findings.size(), 1U);
+  EXPECT_EQ(result.findings[0].kind, FindingKind::rank_hung);
+}
+
+TEST(RanksOfAJob, DoNotHangTogetherIfOneLeftTheCallOrMayHaveEnded) {
+  const auto completed = CollectiveState::completed;
+  for (const CollectiveState state : {kOpen, completed}) {
+    LogsOfSecondCall logs({state, completed});
+    EXPECT_FALSE(logs.analysis({standing(0), standing(1)}).missed);
+  }
+  for (const ExitCause cause : {ExitCause::interrupted, ExitCause::elsewhere}) {
+    LogsOfSecondCall logs({kOpen, kOpen});
+    EXPECT_FALSE(logs.analysis({standing(0), standing(1, cause)}).missed);
+  }
 }
 
 }  // namespace
