@@ -210,6 +210,75 @@ TEST(JudgedJob, NamesTheFirstStepInWhichRanksDiffer) {
   }
 }
 
+/// Rank `extra` fits a probe in steps 3 to 5, so its later steps are those of the others two
+/// updates before. `fault`: of rank 1 from its step 6 on.
+JobRecord judged_with_probe(int ranks, int extra, float fault = 0) {
+  Job job(ranks);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::int64_t late = rank == extra ? 2 : 0;
+    for (std::int64_t step = 1; step <= 9; ++step) {
+      const bool is_probing = late > 0 && step >= 3 && step <= 5;
+      if (is_probing) job.files().add(rank, step, "probe", {1, 2});
+      if (is_probing && step > 3) continue;  // step 3 is shared
+      const std::int64_t update = step > 3 ? step - late : step;
+      const float wrong = rank == 1 && step >= 6 ? fault : 0;
+      job.observe_gradient(rank, step, static_cast<float>(update) + wrong);
+    }
+  }
+  job.record().claims = {kAgree};
+  job.write();
+  return job.judged();
+}
+
+TEST(RankWithStepsOfItsOwn, LeavesTheJobUndecidedAndSaysWhere) {
+  const JobRecord judged = judged_with_probe(2, 0);
+  EXPECT_EQ(judged.results[0].verdict, Verdict::undecided);
+  EXPECT_EQ(judged.results[0].reason,
+            "rank 0 stepped optimizers in step 4 that rank 1 did not (probe), so its later steps "
+            "have other numbers and cannot be compared");
+}
+
+/// The probe is new in step 2, and its parameters are observed before it on rank 0 alone.
+TEST(RankWithStepsOfItsOwn, IsTheReasonOfWhatIsOpenAboutTheStart) {
+  Job job(2);
+  const LiteralEvidence::Tensor begins{Kind::parameter, Phase::pre_forward, 0};
+  for (int rank = 0; rank < 2; ++rank) {
+    job.files().add(rank, 1, "w", {1}, begins);
+    job.observe_parameter(rank, 1);
+  }
+  job.files().add(0, 2, "probe", {1}, begins);
+  job.files().add(0, 2, "probe", {1}, kParameter);
+  job.observe_parameter(1, 2);
+  job.record().claims = {agree_across_ranks(Kind::parameter, Phase::pre_forward)};
+  job.write();
+  EXPECT_THAT(job.judged().results[0].reason, HasSubstr("rank 0 stepped optimizers in step 2"));
+}
+
+TEST(RankWithStepsOfItsOwn, HidesNoDifferenceOfTheOthers) {
+  EXPECT_EQ(judged_with_probe(3, 2).results[0].verdict, Verdict::undecided);
+  const JobRecord judged = judged_with_probe(3, 2, 1);
+  ASSERT_EQ(judged.results[0].verdict, Verdict::violated);
+  EXPECT_EQ(judged.results[0].findings[0].step, 6);
+  EXPECT_EQ(judged.results[0].findings[0].groups, (std::vector<std::vector<int>>{{0}, {1}}));
+}
+
+/// Rank 1 freezes w in steps 3 and 4, and differs then.
+TEST(RankThatLacksATensor, IsComparedAfterwardsAllTheSame) {
+  Job job(2);
+  for (std::int64_t step = 1; step <= 9; ++step) {
+    for (int rank = 0; rank < 2; ++rank) {
+      job.files().add(rank, step, "bias", {1});
+      const bool is_frozen = rank == 1 && (step == 3 || step == 4);
+      if (!is_frozen) job.observe_gradient(rank, step, step > 4 ? static_cast<float>(rank) : 1);
+    }
+  }
+  job.record().claims = {kAgree};
+  job.write();
+  const JobRecord judged = job.judged();
+  ASSERT_EQ(judged.results[0].verdict, Verdict::violated);
+  EXPECT_EQ(judged.results[0].findings[0].step, 5);
+}
+
 /// A job that trains w from other values on each rank, and synchronises no gradient.
 JobRecord judged_from_start(const std::function<void(int rank, Observation&)>& change) {
   Job job(2);

@@ -16,6 +16,7 @@
 #include "harness/judge/values/gradients_apart.h"
 #include "harness/judge/values/held_tensors.h"
 #include "harness/judge/values/rounding_drift.h"
+#include "harness/judge/values/stray_ranks.h"
 #include "harness/judge/values/unshared_tensors.h"
 
 namespace lockstep {
@@ -83,6 +84,11 @@ class FirstSteps {
 constexpr const char* kEqualGradients =
     " That is as little as rounding, but the gradients had the same bits up to then.";
 
+/// The claim that shows which tensors ranks step: parameters before the first step do not.
+Claim claim_of_steps(const Claim& claim) {
+  return is_about_the_start(claim) ? agree_across_ranks(Kind::parameter, Phase::post_step) : claim;
+}
+
 class AgreementFold : public ClaimFold {
  public:
   AgreementFold(const CellEvidence& cell, const Claim& claim)
@@ -93,6 +99,8 @@ class AgreementFold : public ClaimFold {
         first_open_(first_open_step(cell)),
         divergence_(claim),
         rounding_(cell.world_size),
+        strays_(cell, claim_of_steps(claim)),
+        may_stray_(cell.is_job),
         may_round_(cell.is_job && !cell.settings_differ && !is_about_the_start(claim)),
         last_seen_(cell.steps.has_value()),
         silent_rank_(cell.is_job ? holders_.first_silent_rank(cell) : "") {
@@ -105,7 +113,13 @@ class AgreementFold : public ClaimFold {
     Seen& seen = seen_[step.actual.number()];
     double squares = 0;
     std::set<std::string> differing;
-    for (const HeldTensor& place : held_tensors(step.actual, claim_, unshared_)) {
+    std::vector<HeldTensor> places = held_tensors(step.actual, claim_, unshared_);
+    if (is_about_the_start(claim_)) {
+      if (may_stray_) see_strays(step.actual);
+    } else {
+      strays_.see(step.actual.number(), places);
+    }
+    for (HeldTensor& place : places) {
       if (begins_ && !begins_->includes(place)) continue;
       if (place.step < first_open_) {
         seen.tensors.push_back(last_seen_.add(place));
@@ -117,6 +131,8 @@ class AgreementFold : public ClaimFold {
       const bool is_compared = (is_left || holders_.may_be_compared(place)) &&
                                place.holders.size() > 1 && is_comparable(place);
       if (!is_compared) continue;
+      strays_.leave_out(place);
+      if (place.holders.size() < 2) continue;
       ++seen.comparisons;
       const double norm = place.holders.begin()->second->statistics.norm;
       squares += norm * norm;
@@ -149,6 +165,8 @@ class AgreementFold : public ClaimFold {
       if (is_small) result.findings.back().sentence += kEqualGradients;
       return;
     }
+    const bool strays_matter = !is_about_the_start(claim_) || !reason_.empty();
+    if (strays_matter && !strays_.in_words().empty()) reason_ = strays_.in_words();
     if (reason_.empty()) reason_ = silent_rank_;
     if (is_about_the_start(claim_)) {
       if (reason_.empty()) reason_ = unshared_in_words(cell_);
@@ -163,6 +181,12 @@ class AgreementFold : public ClaimFold {
   }
 
  private:
+  /// For a claim about the start: a rank that strays observes new parameters first.
+  void see_strays(const StepView& step) {
+    const Claim steps = claim_of_steps(claim_);
+    strays_.see(step.number(), held_tensors(step, steps, unshared_));
+  }
+
   /// Contribution of a step equal to this one.
   struct Seen {
     std::int64_t comparisons = 0;
@@ -177,6 +201,8 @@ class AgreementFold : public ClaimFold {
   std::int64_t first_open_;  ///< from this step on a tensor may be missing
   Divergence divergence_;
   RoundingDrift rounding_;
+  StrayRanks strays_;
+  bool may_stray_;
   bool may_round_;
   std::optional<GradientsApart> gradients_;  ///< of a claim about parameters that may round
   std::optional<FirstSteps> begins_;         ///< of a claim about the start of a job
