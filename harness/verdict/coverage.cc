@@ -1,5 +1,7 @@
 #include "harness/verdict/coverage.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -32,13 +34,25 @@ std::map<std::string, Held> held_parameters(const StepReader& evidence) {
   return parameters;
 }
 
+constexpr const char* kOnOneRank = "on one rank only";
+constexpr std::size_t kNamedRanks = 4;  ///< stages of a pipeline may be many
+
+/// The ranks that alone hold some parameter.
+std::set<int> lone_holders(const std::map<std::string, Held>& parameters) {
+  std::set<int> ranks;
+  for (const auto& [name, held] : parameters) {
+    if (held.ranks.size() == 1) ranks.insert(*held.ranks.begin());
+  }
+  return ranks;
+}
+
 /// Why no two ranks hold copies of the parameter; empty if they do.
 std::string obstacle(const Held& held) {
   const bool has_copies = std::any_of(held.copies.begin(), held.copies.end(),
                                       [](const auto& one) { return one.second.size() > 1; });
   if (has_copies) return "";
   if (held.copies.empty()) return held.not_comparable;
-  return held.ranks.size() == 1 ? "on one rank only" : "every rank holds another part";
+  return held.ranks.size() == 1 ? kOnOneRank : "every rank holds another part";
 }
 
 void note(const std::string& reason, const std::string& name, Coverage& coverage) {
@@ -56,13 +70,18 @@ void note(const std::string& reason, const std::string& name, Coverage& coverage
 Coverage coverage_of(const StepReader& evidence, const std::set<std::string>& unshared) {
   Coverage coverage;
   std::set<int> ranks;
-  for (const auto& [name, held] : held_parameters(evidence)) {
+  const std::map<std::string, Held> parameters = held_parameters(evidence);
+  const bool are_few = lone_holders(parameters).size() <= kNamedRanks;
+  for (const auto& [name, held] : parameters) {
     ++coverage.parameters;
     ranks.insert(held.ranks.begin(), held.ranks.end());
     const bool is_unshared = unshared.contains(name);
     if (is_unshared) ++coverage.unshared;
-    const std::string reason =
+    std::string reason =
         is_unshared ? "initialised differently, or shards that do not say so" : obstacle(held);
+    if (reason == kOnOneRank && are_few) {
+      reason = fmt::format("on rank {} only", *held.ranks.begin());
+    }
     if (reason.empty()) {
       ++coverage.compared;
     } else {

@@ -469,6 +469,16 @@ TEST(JudgedJob, NamesATensorThatNobodyObservesAnyMore) {
   }
 }
 
+TEST(JudgedJob, SaysOnWhichRankAloneAParameterIs) {
+  Job job(2);
+  job.observe_all({1, 2});
+  job.files().add(1, 1, "probe", {1, 2}, kParameter);
+  job.write();
+  const JobRecord judged = job.judged();
+  ASSERT_EQ(judged.coverage.not_compared.size(), 1U);
+  EXPECT_EQ(judged.coverage.not_compared[0].reason, "on rank 1 only");
+}
+
 /// Rank 1 stops observing after step 5 and continues training; in step 1000 all are killed.
 TEST(JudgedJob, WithARankThatFellSilentIsUndecided) {
   Job job(2);

@@ -93,7 +93,9 @@ std::string estimate_in_words(const Finding& finding) {
           ? fmt::format("; they are {:.2g} of their norm apart", *finding.relative_difference)
           : fmt::format("; they are about {:.2g} (±{:.0f} %) of their norm apart",
                         *finding.relative_difference, 100 * *finding.estimate_error);
+  if (finding.relative_difference == 0.0) return "; the numbers are equal, with other bits";
   if (finding.ratio) {
+    if (number(*finding.ratio) == "1") return text;
     text += fmt::format(", that of rank {} is {} times that of rank {}", finding.groups[1].front(),
                         number(*finding.ratio), finding.groups[0].front());
   } else if (finding.cosine) {
@@ -108,9 +110,11 @@ std::string sentence_of(const Finding& finding, const std::string& structural) {
                                  groups_in_words(finding.groups));
   if (!structural.empty()) text += "; " + structural;
   if (finding.first_difference) {
-    text += fmt::format("; {} of {} elements, by up to {}; {}", finding.differing_elements,
-                        finding.elements, number(finding.worst_difference),
-                        element_in_words(*finding.first_difference));
+    const std::string apart = finding.worst_difference == 0
+                                  ? "equal numbers with other bits"
+                                  : "by up to " + number(finding.worst_difference);
+    text += fmt::format("; {} of {} elements, {}; {}", finding.differing_elements, finding.elements,
+                        apart, element_in_words(*finding.first_difference));
   }
   if (finding.estimate_error) text += estimate_in_words(finding);
   text += ".";

@@ -2,8 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <limits>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "harness/record/measure.h"
+#include "harness/record/sketch.h"
 #include "tests/judge/literal_evidence.h"
 
 namespace lockstep {
@@ -219,7 +225,7 @@ TEST(Agreement, OfAReplicaGroupComparesWhoeverHoldsIt) {
 /// Two tensors of a job. From step 2 on ranks differ in the last bits of the parameters, and of the
 /// gradients from `gradients_from` on.
 void observe_rounding(std::int64_t gradients_from, LiteralEvidence& files) {
-  const auto values = [](bool is_apart) {
+  const auto values_of = [](bool is_apart) {
     std::vector<float> values(40, 1);
     for (std::size_t i = 0; is_apart && i < values.size(); ++i) {
       values[i] = std::nextafter(1.0f, i % 2 == 0 ? 2.0f : 0.0f);
@@ -228,8 +234,8 @@ void observe_rounding(std::int64_t gradients_from, LiteralEvidence& files) {
   };
   for (std::int64_t step = 1; step <= 4; ++step) {
     for (int rank = 0; rank < 2; ++rank) {
-      const auto gradient = values(rank == 1 && step >= gradients_from);
-      const auto parameter = values(rank == 1 && step >= 2);
+      const auto gradient = values_of(rank == 1 && step >= gradients_from);
+      const auto parameter = values_of(rank == 1 && step >= 2);
       for (const char* name : {"a", "b"}) {
         if (gradients_from > 0) files.add(rank, step, name, gradient);
         files.add(rank, step, name, parameter, {Kind::parameter, Phase::post_step, 0});
@@ -273,6 +279,43 @@ TEST(ParametersThatDifferAsByRounding, AreViolatedIfOptimizersHaveOtherSettings)
   LiteralEvidence files(2);
   observe_rounding(1, files);
   EXPECT_EQ(judged_parameters(files, true).verdict, Verdict::violated);
+}
+
+std::string sentence_of_gradients(const std::vector<float>& left, const std::vector<float>& right) {
+  LiteralEvidence files(2);
+  files.add(0, 1, "w", left);
+  files.add(1, 1, "w", right);
+  return judge_one(kAgree, files.write()).findings.at(0).sentence;
+}
+
+/// The same of ranks that stored sketches only.
+std::string sentence_of_sketches(const std::vector<float>& left, const std::vector<float>& right) {
+  LiteralEvidence files(2);
+  int rank = 0;
+  for (const auto& values : {left, right}) {
+    const Observation row = files.add(rank, 1, "w", values);
+    files.lose_values(rank, 1);
+    SketchWriter sketches(sketch_file(files.folder(), rank), "");
+    sketches.append(1, {{0, sketch_of(row, std::as_bytes(std::span(values)))}});
+    ++rank;
+  }
+  return judge_one(kAgree, files.write()).findings.at(0).sentence;
+}
+
+TEST(Difference, OfZerosIsNotOneOfNumbers) {
+  EXPECT_THAT(sentence_of_gradients({0, 1}, {-0.0F, 1}),
+              HasSubstr("1 of 2 elements, equal numbers with other bits; element [0] is 0 on rank "
+                        "0 and -0 on rank 1"));
+  EXPECT_THAT(sentence_of_gradients({0, 1}, {0, 2}), HasSubstr("1 of 2 elements, by up to 1;"));
+  EXPECT_THAT(sentence_of_sketches({0, 1}, {-0.0F, 1}),
+              testing::EndsWith("; the numbers are equal, with other bits."));
+}
+
+TEST(Difference, NamesAFactorUnlessThatIsOneAsItIsPrinted) {
+  EXPECT_THAT(sentence_of_sketches({1, 2}, {2, 4}),
+              testing::EndsWith("apart, that of rank 1 is 2 times that of rank 0."));
+  const float near = std::nextafter(1.0F, 2.0F);
+  EXPECT_THAT(sentence_of_sketches({1, 1}, {near, near}), testing::EndsWith(" norm apart."));
 }
 
 TEST(StepReader, OfARankThatNeverBeganIsEmpty) {
