@@ -177,6 +177,16 @@ std::vector<std::int64_t> skipped_steps_in(const std::map<int, RankFacts>& facts
   return {steps.begin(), steps.end()};
 }
 
+std::vector<SkippedSteps> skipped_by_in(const std::map<int, RankFacts>& facts) {
+  std::map<std::vector<std::int64_t>, std::vector<int>> ranks;
+  for (const auto& [rank, one] : facts) {
+    if (!one.skipped_steps.empty()) ranks[one.skipped_steps].push_back(rank);
+  }
+  std::vector<SkippedSteps> skipped;
+  for (const auto& [steps, those] : ranks) skipped.push_back({steps, those});
+  return skipped;
+}
+
 std::vector<Traffic> traffic_in(const std::map<int, RankFacts>& facts) {
   std::map<CallsPerStep, std::vector<int>> callers;
   for (const auto& [rank, one] : facts) {
@@ -265,6 +275,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
     if (hangs && job.elsewhere.empty()) job.claims.push_back(collectives_match());
   }
   job.skipped_steps = skipped_steps_in(facts);
+  job.skipped_by = skipped_by_in(facts);
   job.traffic = traffic_in(facts);
   job.configuration = configuration_in(facts);
   job.groups = groups_in(facts);

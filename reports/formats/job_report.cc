@@ -9,6 +9,7 @@
 
 #include "reports/base/plain_text.h"
 #include "reports/formats/shown_findings.h"
+#include "reports/record/mismatch_table.h"
 #include "reports/record/result.h"
 
 namespace lockstep {
@@ -77,6 +78,33 @@ std::vector<std::string> differing_settings(const JobRecord& job) {
   for (const auto& [name, holders] : values) {
     if (holders.size() < 2) continue;
     lines.push_back(fmt::format("ranks differ in {}: {}", name, fmt::join(holders, ", ")));
+  }
+  return lines;
+}
+
+bool have_all_skipped_the_same(const JobRecord& job) {
+  const auto ranks = static_cast<std::size_t>(job.world_size) - job.elsewhere.size();
+  return job.skipped_by.empty() ||
+         (job.skipped_by.size() == 1 && job.skipped_by[0].ranks.size() >= ranks);
+}
+
+/// "a gradient scaler skipped a step: 3", or who skipped it: "rank 1 alone skipped step 3".
+std::vector<std::string> skips_in_words(const JobRecord& job) {
+  std::vector<std::string> lines;
+  if (job.skipped_steps.empty()) return lines;
+  if (have_all_skipped_the_same(job)) {
+    lines.push_back(fmt::format("a gradient scaler skipped {}: {}",
+                                job.skipped_steps.size() == 1
+                                    ? "a step"
+                                    : fmt::format("{} steps", job.skipped_steps.size()),
+                                shortened(job.skipped_steps)));
+    return lines;
+  }
+  for (const SkippedSteps& one : job.skipped_by) {
+    const bool is_alone = job.skipped_by.size() == 1 && one.ranks.size() == 1;
+    lines.push_back(fmt::format("{}{} skipped step{} {} (gradient scaler)",
+                                ranks_in_words(one.ranks), is_alone ? " alone" : "",
+                                one.steps.size() == 1 ? "" : "s", shortened(one.steps)));
   }
   return lines;
 }
@@ -192,13 +220,7 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
                         ? "one step of an optimizer was"
                         : fmt::format("{} steps of optimizers were", job.captured_updates)));
   }
-  if (!job.skipped_steps.empty()) {
-    lines.push_back(fmt::format("a gradient scaler skipped {}: {}",
-                                job.skipped_steps.size() == 1
-                                    ? "a step"
-                                    : fmt::format("{} steps", job.skipped_steps.size()),
-                                shortened(job.skipped_steps)));
-  }
+  for (std::string& line : skips_in_words(job)) lines.push_back(std::move(line));
   for (std::string& line : differing_settings(job)) lines.push_back(std::move(line));
   for (const std::string& note : job.notes) lines.push_back("note: " + note);
   return lines;

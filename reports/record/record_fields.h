@@ -265,6 +265,12 @@ struct Fields<NotCompared> {
 };
 
 template <>
+struct Fields<SkippedSteps> {
+  static constexpr auto list = std::tuple(field("steps", &SkippedSteps::steps, kSince2),
+                                          field("ranks", &SkippedSteps::ranks, kSince2));
+};
+
+template <>
 struct Fields<Coverage> {
   static constexpr auto list = std::tuple(field("parameters", &Coverage::parameters, kSince2),
                                           field("compared", &Coverage::compared, kSince2),
@@ -363,7 +369,8 @@ struct Fields<JobRecord> {
                  field("elsewhere", &JobRecord::elsewhere, kSince2),
                  field("rendezvous", &JobRecord::rendezvous, kSince2),
                  field("parts", &JobRecord::parts, kSince2),
-                 field("command_status", &JobRecord::command_status, kSince2)));
+                 field("command_status", &JobRecord::command_status, kSince2),
+                 field("skipped_by", &JobRecord::skipped_by, kSince2)));
 };
 
 template <>

@@ -162,6 +162,14 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
+/// Steps that a gradient scaler skipped on some ranks.
+struct SkippedSteps {
+  std::vector<std::int64_t> steps;  ///< ascending
+  std::vector<int> ranks;           ///< ascending
+
+  bool operator==(const SkippedSteps&) const = default;
+};
+
 /// A setting of a job's optimizers or processes, and the ranks with this value.
 struct Setting {
   std::string name;        ///< "AdamW.lr"
@@ -216,6 +224,7 @@ struct JobRecord : Execution {
   std::vector<JobPart> parts = {};  ///< machines whose files were judged together; empty: one
   /// Of the job's command, as a shell reports it; absent: it was not seen to end.
   std::optional<int> command_status = {};
+  std::vector<SkippedSteps> skipped_by = {};  ///< `skipped_steps`, by the ranks that skipped them
 
   bool operator==(const JobRecord&) const = default;
 };

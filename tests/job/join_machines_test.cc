@@ -82,6 +82,8 @@ TEST(JoinMachines, AddsTrafficStepsAndDoubts) {
   runs[1].run.jobs[0].traffic = {{{2, 3}, 4, 1, 9, 2}};
   runs[0].run.jobs[0].skipped_steps = {2, 5};
   runs[1].run.jobs[0].skipped_steps = {5, 8};
+  runs[0].run.jobs[0].skipped_by = {{{2, 5}, {0}}, {{5}, {1}}};
+  runs[1].run.jobs[0].skipped_by = {{{5}, {2}}, {{5, 8}, {3}}};
   runs[1].run.jobs[0].thinned_after = 9;
   runs[0].run.jobs[0].captured_updates = 1;
   runs[1].run.jobs[0].unsealed = "it was killed";
@@ -92,6 +94,8 @@ TEST(JoinMachines, AddsTrafficStepsAndDoubts) {
   ASSERT_EQ(job.traffic.size(), 1U);
   EXPECT_THAT(job.traffic[0].ranks, ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(job.skipped_steps, ElementsAre(2, 5, 8));
+  EXPECT_THAT(job.skipped_by, ElementsAre(SkippedSteps{{2, 5}, {0}}, SkippedSteps{{5}, {1, 2}},
+                                          SkippedSteps{{5, 8}, {3}}));
   EXPECT_EQ(job.thinned_after, 9);
   EXPECT_EQ(job.captured_updates, 1);
   EXPECT_EQ(job.unsealed, "b: it was killed");
