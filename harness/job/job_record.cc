@@ -226,7 +226,8 @@ std::vector<Setting> configuration_in(const std::map<int, RankFacts>& facts) {
 
 /// With `--strict`, a verdict about some of the parameters is none.
 ExitStatus status_of_coverage(const JobRecord& job, const WatchRequest& request) {
-  const bool is_whole = job.coverage.compared == job.coverage.parameters;
+  const bool is_whole =
+      job.coverage.compared == job.coverage.parameters && job.coverage.until.empty();
   return request.is_strict && !is_whole ? ExitStatus::undecided : ExitStatus::as_expected;
 }
 

@@ -104,6 +104,11 @@ class JudgedClaim {
     observed_.see_alike(step, like);
   }
 
+  /// Call after `take`.
+  std::map<std::string, std::int64_t> ended() const {
+    return fold_ ? fold_->ended() : std::map<std::string, std::int64_t>();
+  }
+
   ClaimResult take() {
     attempt([&] {
       if (fold_) fold_->write(result_);
@@ -330,7 +335,11 @@ Judgement judge(const CellEvidence& cell, const CellFacts& facts, const StepFold
     cell.evidence->note_judged(number);
   }
   Judgement judgement;
-  for (JudgedClaim& claim : claims) judgement.results.push_back(claim.take());
+  for (JudgedClaim& claim : claims) {
+    judgement.results.push_back(claim.take());
+    const Claim& judged = judgement.results.back().claim;
+    if (auto ended = claim.ended(); !ended.empty()) judgement.ended.emplace_back(judged, ended);
+  }
   tell_lag(judgement.results);
   judgement.wrong_values = wrong_values.result(judgement.results);
   judgement.has_still_copies = reference && has_still_copies(cell, reference->run);

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/judge/collectives/cell_facts.h"
@@ -25,6 +28,8 @@ struct Judgement {
   /// Whether the reference has copies that all hold exactly its bits of every compared tensor. Then
   /// no input was perturbed, and the effect of rounding is not measured.
   bool has_still_copies = false;
+  /// Tensors of a job that all ranks stopped to observe in the same step, and that step, by claim.
+  std::vector<std::pair<Claim, std::map<std::string, std::int64_t>>> ended = {};
 };
 
 /// Judges every claim of a cell whose `facts` are known. Each step is read once; `others` see it in

@@ -117,6 +117,7 @@ void learn_names(const JobRecord& job, Redaction& redaction) {
   }
   redaction.learn(job.symptom.tensor);
   for (const NotCompared& one : job.coverage.not_compared) redaction.learn(one.example);
+  for (const ComparedUntil& one : job.coverage.until) redaction.learn(one.example);
   for (const RankExit& end : job.exits) learn_detail(end.detail, redaction);
   if (job.mismatch) learn_names(*job.mismatch, redaction);
 }

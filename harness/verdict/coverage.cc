@@ -65,10 +65,36 @@ void note(const std::string& reason, const std::string& name, Coverage& coverage
   }
 }
 
+void note_until(Kind kind, const std::string& name, std::int64_t step, Coverage& coverage) {
+  const auto known = std::ranges::find_if(coverage.until, [&](const ComparedUntil& one) {
+    return one.kind == kind && one.step == step;
+  });
+  if (known == coverage.until.end()) {
+    coverage.until.push_back({kind, step, 1, name});
+  } else {
+    ++known->count;
+  }
+}
+
+/// `alone`: names that were never compared.
+void add_ended(const EndedTensors& ended, const std::set<std::string>& alone, Coverage& coverage) {
+  for (const auto& [name, step] : ended.parameters) {
+    if (!alone.contains(name)) note_until(Kind::parameter, name, step, coverage);
+  }
+  for (const auto& [name, step] : ended.gradients) {
+    const auto parameter = ended.parameters.find(name);
+    const bool is_told = parameter != ended.parameters.end() && parameter->second == step;
+    if (!is_told && !alone.contains(name)) note_until(Kind::gradient, name, step, coverage);
+  }
+  std::ranges::stable_sort(coverage.until, {}, &ComparedUntil::step);
+}
+
 }  // namespace
 
-Coverage coverage_of(const StepReader& evidence, const std::set<std::string>& unshared) {
+Coverage coverage_of(const StepReader& evidence, const std::set<std::string>& unshared,
+                     const EndedTensors& ended) {
   Coverage coverage;
+  std::set<std::string> alone;
   std::set<int> ranks;
   const std::map<std::string, Held> parameters = held_parameters(evidence);
   const bool are_few = lone_holders(parameters).size() <= kNamedRanks;
@@ -85,10 +111,12 @@ Coverage coverage_of(const StepReader& evidence, const std::set<std::string>& un
     if (reason.empty()) {
       ++coverage.compared;
     } else {
+      alone.insert(name);
       note(reason, name, coverage);
     }
   }
   coverage.ranks = static_cast<int>(ranks.size());
+  add_ended(ended, alone, coverage);
   return coverage;
 }
 

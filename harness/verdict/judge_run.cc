@@ -161,8 +161,8 @@ ObservedSteps observed_steps(const StepReader& evidence) {
 }
 
 /// Judges an execution. `judged` has everything but claims and exits; `others` see its steps, too.
-/// Returns whether the perturbed references never moved.
-bool judge_execution(Execution& execution, CellEvidence& judged, const StepFolds& others) {
+/// Returns the rest of the judgement.
+Judgement judge_execution(Execution& execution, CellEvidence& judged, const StepFolds& others) {
   judged.claims = execution.claims;
   judged.exits = execution.exits;
   const CellFacts facts = facts_of(judged);
@@ -171,7 +171,7 @@ bool judge_execution(Execution& execution, CellEvidence& judged, const StepFolds
   execution.results = std::move(judgement.results);
   execution.symptom = symptom_of(facts, execution.results, judgement.wrong_values);
   execution.steps = observed_steps(*judged.evidence);
-  return judgement.has_still_copies;
+  return judgement;
 }
 
 /// "rank-1.csv was changed: ..., and 2 more".
@@ -214,7 +214,7 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   if (cell.cell.role != Role::reference) others.push_back(memory);
   auto charts = chart_fold_for(cell, judged, reading, cell.cell.role);
   if (charts) others.push_back(*charts);
-  const bool has_still_copies = judge_execution(cell, judged, others);
+  const bool has_still_copies = judge_execution(cell, judged, others).has_still_copies;
   if (charts) cell.charts = charts->take(cell.mismatch);
   if (cell.cell.role != Role::reference) {
     cell.cost = cost_of(folder / cell.folder, cell.exits, cell.cell.steps);
@@ -236,6 +236,15 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
 /// then may be apart in it.
 bool begins_apart(const JobRecord& job, const StepReader& evidence) {
   return job.agree_every > 0 && !evidence.steps().empty() && evidence.steps().front() > 1;
+}
+
+/// The last steps of tensors of a kind that all ranks stopped to observe, by name.
+std::map<std::string, std::int64_t> ended_of(Kind kind, const Judgement& judgement) {
+  std::map<std::string, std::int64_t> ended;
+  for (const auto& [claim, steps] : judgement.ended) {
+    if (claim.kind == kind) ended.insert(steps.begin(), steps.end());
+  }
+  return ended;
 }
 
 /// Whether optimizers have other hyperparameters on some ranks. Settings of processes, whose names
@@ -275,10 +284,12 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   StepFolds others = tables.columns();
   auto charts = chart_fold_for(job, judged, reading);
   if (charts) others.push_back(*charts);
-  judge_execution(job, judged, others);
+  const Judgement judgement = judge_execution(job, judged, others);
   if (charts) job.charts = charts->take(job.mismatch);
   job.tables = tables.tables();
-  job.coverage = coverage_of(*judged.evidence, judged.unshared);
+  job.coverage =
+      coverage_of(*judged.evidence, judged.unshared,
+                  {ended_of(Kind::gradient, judgement), ended_of(Kind::parameter, judgement)});
   job.notes = notes_of_job(judged, job.results, job.exits);
   if (!job.elsewhere.empty()) job.notes.push_back(hint_at_machines(job));
   job.faults = evidence.faults_of(job);

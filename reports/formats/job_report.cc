@@ -82,6 +82,26 @@ std::vector<std::string> differing_settings(const JobRecord& job) {
   return lines;
 }
 
+/// "compared until step 4 of 10, then observed on no rank: the gradients of 0.bias and 1 more".
+std::vector<std::string> ended_in_words(const JobRecord& job) {
+  constexpr std::size_t kMost = 8;
+  std::vector<std::string> lines;
+  for (const ComparedUntil& one : job.coverage.until) {
+    if (lines.size() == kMost) {
+      lines.push_back(
+          fmt::format("and so until {} other steps", job.coverage.until.size() - kMost));
+      break;
+    }
+    const std::string more = one.count > 1 ? fmt::format(" and {} more", one.count - 1) : "";
+    const std::string what = one.kind != Kind::gradient ? ""
+                             : one.count == 1           ? "the gradient of "
+                                                        : "the gradients of ";
+    lines.push_back(fmt::format("compared until step {} of {}, then observed on no rank: {}{}{}",
+                                one.step, job.steps.last, what, one.example, more));
+  }
+  return lines;
+}
+
 bool have_all_skipped_the_same(const JobRecord& job) {
   const auto ranks = static_cast<std::size_t>(job.world_size) - job.elsewhere.size();
   return job.skipped_by.empty() ||
@@ -201,6 +221,7 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
                     one.count == 1 ? "one parameter" : fmt::format("{} such parameters", one.count),
                     one.reason));
   }
+  for (std::string& line : ended_in_words(job)) lines.push_back(std::move(line));
   if (const Finding* const first = first_difference(job)) {
     lines.push_back(traffic_in_words(job, first->step));
   }

@@ -265,6 +265,14 @@ struct Fields<NotCompared> {
 };
 
 template <>
+struct Fields<ComparedUntil> {
+  static constexpr auto list = std::tuple(field("kind", &ComparedUntil::kind, kSince2),
+                                          field("step", &ComparedUntil::step, kSince2),
+                                          field("count", &ComparedUntil::count, kSince2),
+                                          field("example", &ComparedUntil::example, kSince2));
+};
+
+template <>
 struct Fields<SkippedSteps> {
   static constexpr auto list = std::tuple(field("steps", &SkippedSteps::steps, kSince2),
                                           field("ranks", &SkippedSteps::ranks, kSince2));
@@ -276,7 +284,8 @@ struct Fields<Coverage> {
                                           field("compared", &Coverage::compared, kSince2),
                                           field("unshared", &Coverage::unshared, kSince2),
                                           field("ranks", &Coverage::ranks, kSince2),
-                                          field("not_compared", &Coverage::not_compared, kSince2));
+                                          field("not_compared", &Coverage::not_compared, kSince2),
+                                          field("until", &Coverage::until, kSince2));
 };
 
 template <>

@@ -74,6 +74,16 @@ struct NotCompared {
   bool operator==(const NotCompared&) const = default;
 };
 
+/// Tensors that were compared up to a step, since which no rank of a job observed them.
+struct ComparedUntil {
+  Kind kind = Kind::parameter;
+  std::int64_t step = 0;
+  std::int64_t count = 0;
+  std::string example;  ///< the name of one of them
+
+  bool operator==(const ComparedUntil&) const = default;
+};
+
 /// How much of a job the verdict covers.
 struct Coverage {
   std::int64_t parameters = 0;  ///< observed on any rank
@@ -81,6 +91,7 @@ struct Coverage {
   std::int64_t unshared = 0;    ///< that may be no copies: they differed before the first step
   int ranks = 0;                ///< that observed any
   std::vector<NotCompared> not_compared;
+  std::vector<ComparedUntil> until = {};  ///< by kind and step
 
   bool operator==(const Coverage&) const = default;
 };

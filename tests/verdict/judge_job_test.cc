@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -454,18 +455,37 @@ TEST(JudgedJob, MayObserveSomeTensorsLessOftenThanOthers) {
   }
 }
 
-TEST(JudgedJob, NamesATensorThatNobodyObservesAnyMore) {
-  for (const IndexUse use : {IndexUse::believed, IndexUse::checked, IndexUse::ignored}) {
-    Job job(2);
-    for (std::int64_t step = 1; step <= 57; ++step) {
-      for (int rank = 0; rank < 2; ++rank) {
-        job.observe_gradient(rank, step);
-        if (step % 10 == 0 && step <= 20) job.files().add(rank, step, "v", {1, 2});
-      }
+/// Rank 0 observes the gradient of v until step 20, and rank 1 until step `last`.
+JobRecord judged_with_end(std::int64_t last, IndexUse use,
+                          std::optional<std::int64_t> planned = std::nullopt) {
+  Job job(2);
+  for (std::int64_t step = 1; step <= 57; ++step) {
+    for (int rank = 0; rank < 2; ++rank) {
+      job.observe_gradient(rank, step);
+      const bool is_due = step % 10 == 0 && step <= (rank == 0 ? 20 : last);
+      if (is_due) job.files().add(rank, step, "v", {1, 2});
     }
-    job.record().claims = {kAgree};
-    job.write();
-    EXPECT_EQ(job.judged(use).results[0].reason, "no rank observed v after step 20 of 57");
+  }
+  job.record().claims = {kAgree};
+  job.record().planned_steps = planned;
+  job.write();
+  return job.judged(use);
+}
+
+TEST(JudgedJob, TellsUntilWhenATensorWasComparedThatNobodyTrainsAnyMore) {
+  for (const IndexUse use : {IndexUse::believed, IndexUse::checked, IndexUse::ignored}) {
+    const JobRecord judged = judged_with_end(20, use);
+    EXPECT_EQ(judged.results[0].verdict, Verdict::holds) << judged.results[0].reason;
+    EXPECT_EQ(judged.coverage.until, (std::vector<ComparedUntil>{{Kind::gradient, 20, 1, "v"}}));
+  }
+}
+
+TEST(JudgedJob, IsUndecidedIfATensorEndsInDifferentStepsOrAgainstItsPlan) {
+  for (const IndexUse use : {IndexUse::believed, IndexUse::checked, IndexUse::ignored}) {
+    EXPECT_EQ(judged_with_end(10, use).results[0].reason,
+              "v in step 20 was not observed on every rank");
+    EXPECT_EQ(judged_with_end(20, use, 57).results[0].reason,
+              "no rank observed v after step 20 of 57");
   }
 }
 
@@ -477,6 +497,7 @@ TEST(JudgedJob, SaysOnWhichRankAloneAParameterIs) {
   const JobRecord judged = job.judged();
   ASSERT_EQ(judged.coverage.not_compared.size(), 1U);
   EXPECT_EQ(judged.coverage.not_compared[0].reason, "on rank 1 only");
+  EXPECT_TRUE(judged.coverage.until.empty());  // it was never compared
 }
 
 /// Rank 1 stops observing after step 5 and continues training; in step 1000 all are killed.

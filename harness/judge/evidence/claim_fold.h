@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 
 #include "harness/judge/evidence/cell_evidence.h"
 #include "reports/record/run_record.h"
@@ -25,6 +27,9 @@ class ClaimFold {
   /// Fills verdict, reason, comparisons and findings of a result whose claim is set. Call once,
   /// after the last step.
   virtual void write(ClaimResult& result) = 0;
+
+  /// The last steps of tensors that no rank observed until the end, by name. Call after `write`.
+  virtual std::map<std::string, std::int64_t> ended() const { return {}; }
 };
 
 }  // namespace lockstep

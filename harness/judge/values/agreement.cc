@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -44,13 +45,28 @@ class LastSeen {
   /// The first by name, in words; empty if there is none.
   std::string first_abandoned() const {
     for (const auto& [key, seen] : tensors_) {
-      if (seen.last() == last_ || (!is_planned_ && !seen.is_overdue(last_))) continue;
+      if (!is_abandoned(seen)) continue;
       return fmt::format("no rank observed {} after step {} of {}", key.name, seen.last(), last_);
     }
     return "";
   }
 
+  /// The last step of each, by name.
+  std::map<std::string, std::int64_t> abandoned() const {
+    std::map<std::string, std::int64_t> steps;
+    for (const auto& [key, seen] : tensors_) {
+      if (!is_abandoned(seen)) continue;
+      std::int64_t& last = steps[key.name];
+      last = std::max(last, seen.last());
+    }
+    return steps;
+  }
+
  private:
+  bool is_abandoned(const Gap& seen) const {
+    return seen.last() != last_ && (is_planned_ || seen.is_overdue(last_));
+  }
+
   bool is_planned_;
   std::int64_t last_ = 0;
   std::map<HeldTensorKey, Gap> tensors_;
@@ -103,6 +119,7 @@ class AgreementFold : public ClaimFold {
         may_stray_(cell.is_job),
         may_round_(cell.is_job && !cell.settings_differ && !is_about_the_start(claim)),
         last_seen_(cell.steps.has_value()),
+        may_end_(cell.is_job && !cell.steps && !is_about_the_start(claim)),
         silent_rank_(cell.is_job ? holders_.first_silent_rank(cell) : "") {
     if (cell.is_job && is_about_the_start(claim)) begins_.emplace();
     if (may_round_ && claim.kind == Kind::parameter) gradients_.emplace(unshared_);
@@ -170,7 +187,7 @@ class AgreementFold : public ClaimFold {
     if (reason_.empty()) reason_ = silent_rank_;
     if (is_about_the_start(claim_)) {
       if (reason_.empty()) reason_ = unshared_in_words(cell_);
-    } else if (reason_.empty()) {
+    } else if (reason_.empty() && !may_end_) {
       reason_ = last_seen_.first_abandoned();
     }
     result.reason = reason_;
@@ -178,6 +195,10 @@ class AgreementFold : public ClaimFold {
     result.verdict = comparisons_ > 0 ? Verdict::holds : Verdict::undecided;
     if (comparisons_ == 0) result.reason = "not triggered: nothing was compared";
     if (is_rounding) rounding_.write(result);
+  }
+
+  std::map<std::string, std::int64_t> ended() const override {
+    return may_end_ ? last_seen_.abandoned() : std::map<std::string, std::int64_t>();
   }
 
  private:
@@ -207,6 +228,7 @@ class AgreementFold : public ClaimFold {
   std::optional<GradientsApart> gradients_;  ///< of a claim about parameters that may round
   std::optional<FirstSteps> begins_;         ///< of a claim about the start of a job
   LastSeen last_seen_;
+  bool may_end_;                       ///< all ranks may stop to train a tensor, in the same step
   std::map<std::int64_t, Seen> seen_;  ///< the latest steps
   std::int64_t comparisons_ = 0;
   std::string reason_;       ///< the first obstacle

@@ -55,6 +55,8 @@ inline RunRecord literal_jobs() {
   apart.notes = {"rank 1: the last row of its journal was torn and left out"};
   apart.tables = literal_tables_of_job();
   apart.skipped_steps = {20, 30};
+  apart.skipped_by = {{{20, 30}, {1}}};
+  apart.coverage.until = {{Kind::gradient, 10, 2, "0.bias"}};
   apart.captured_updates = 1;
   apart.command_status = 0;
   apart.traffic = {{{0, 1}, 2, 1, 570, 0}, {{0}, 1, 1, 570, 3}, {{1}, 1, 1, 570, 2}};
