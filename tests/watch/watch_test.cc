@@ -300,8 +300,8 @@ TEST(PartThatNoOptimizerHolds, IsComparedBeforeTheFirstStep) {
   const JobRecord job = Trainings::get().judged("frozen_part_differs");
   EXPECT_EQ(exit_of(job, JobEnd{}, {}), 2) << said_of(job);
   EXPECT_EQ(job.coverage.parameters, 4) << said_of(job);
-  EXPECT_THAT(said_of(job), testing::HasSubstr("0.weight differs between ranks before the first "
-                                               "step, and has no gradient"));
+  EXPECT_THAT(said_of(job), testing::HasSubstr("0.weight differ between ranks before the first "
+                                               "step, and no gradient says that they are copies"));
 }
 
 TEST(StepsInSeveralThreads, AreNotObservedAndSaidSo) {

@@ -95,6 +95,14 @@ std::string shapes_in_words(const StepView& step, const std::string& name) {
   return "";
 }
 
+bool has_gradient(const StepView& step, const std::string& name) {
+  const auto gradients = copies_in(step, Kind::gradient, Phase::pre_step);
+  const auto found = gradients.find(name);
+  return found != gradients.end() && std::ranges::any_of(found->second, [](const Copies& copies) {
+           return copies.front()->not_comparable.empty();
+         });
+}
+
 }  // namespace
 
 std::set<std::string> unshared_tensors(const CellEvidence& cell) {
@@ -118,9 +126,11 @@ std::string unshared_in_words(const CellEvidence& cell) {
   const std::string more =
       names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : std::string();
   return fmt::format(
-      "{}{}{} differ between ranks before the first step, and so do their gradients: their "
-      "initialisation differs, or each rank holds its own shard; --replicas or --ignore settles it",
-      *names.begin(), shapes_in_words(*step, *names.begin()), more);
+      "{}{}{} differ between ranks before the first step, and {}: their initialisation differs, or "
+      "each rank holds its own shard; --replicas or --ignore settles it",
+      *names.begin(), shapes_in_words(*step, *names.begin()), more,
+      has_gradient(*step, *names.begin()) ? "so do their gradients"
+                                          : "no gradient says that they are copies");
 }
 
 }  // namespace lockstep

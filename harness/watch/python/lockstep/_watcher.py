@@ -209,8 +209,7 @@ class Watcher:
         known.backward_passes = {}
         if not self._is_observed or not known.is_in_step:
             return
-        if not known.is_left_out:
-            self._data.write(batches, self._watch, self._rank)
+        self._data.write(batches, self._watch, self._rank)
         if not known.has_initial or self._settings.agree_every or self._watch.keeps():
             self._observe(known, "pre_forward", "parameter")
             known.has_initial = True
@@ -291,13 +290,11 @@ class Watcher:
         """A step lasts until an optimizer or a parameter steps again: several optimizers share one, and
         so do those of single parameters that step during backward. One that steps for the first time
         later begins a step of its own: it is that of another training. If the user wants none of its
-        parameters compared, it begins none: other ranks may not have it. Returns whether it is in a step."""
+        parameters compared, it has no steps: other ranks may not have it. Returns whether it has."""
+        if known.is_left_out:
+            return False
         stepping = {id(known): known, **{id(tensor): tensor for tensor, _ in known.parameters}}
         is_again = not stepping.keys().isdisjoint(self._stepped)
-        if known.is_left_out:
-            if self._step > 0 and not is_again:
-                self._stepped.update(stepping)
-            return self._step > 0 and not is_again
         if self._step == 0 or is_again or self._is_late(known):
             self._stepped = {}
             self._begin_step()
