@@ -143,6 +143,7 @@ TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, dou
   difference.is_estimate = a.elements > static_cast<std::int64_t>(Sketch::kLanes);
   difference.relative = scale > 0 ? *distance / scale : 0;
   const double rest = add_direction(a, b, difference);
+  if (b.norm > 0) difference.rest = rest / b.norm;
   if (difference.relative <= tolerance) {
     difference.likeness = Likeness::rounding;
     return difference;

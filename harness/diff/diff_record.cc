@@ -83,7 +83,7 @@ bool may_be_samples(const DiffRecord& diff) {
   return step && is_unknown &&
          std::none_of(step->tensors.begin(), step->tensors.end(), [](const auto& one) {
            return one.quantity != Compared::loss && one.likeness == Likeness::different &&
-                  (one.is_multiple || !one.ranks.empty());
+                  (one.is_multiple || !one.ranks.empty() || one.has_equal_inputs);
          });
 }
 

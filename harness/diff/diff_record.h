@@ -59,6 +59,9 @@ struct TensorDifference {
   /// On which it is so: of an output, or of an update that ranks of B do not have alike. Empty: on
   /// all together.
   std::vector<int> ranks = {};
+  std::optional<double> rest = {};  ///< L2 of B - `ratio` * A, over the norm of B; absent: unknown
+  /// Of an update: the parameter before it and all gradients so far have the same bits.
+  bool has_equal_inputs = false;
 
   /// Whether `relative` is known. Of values that could not be compared it is 0.
   bool is_measured() const { return likeness != Likeness::undecided || relative != 0; }
@@ -177,7 +180,8 @@ bool is_void(const DiffRecord& diff);
 const StepDifference* first_non_finite(const DiffRecord& diff);
 
 /// Whether differences may be those of other samples, which are unknown: no tensor of the first
-/// step that differs is a known multiple, or differs between ranks of B.
+/// step that differs is a known multiple, differs between ranks of B, or is an update by equal
+/// gradients.
 bool may_be_samples(const DiffRecord& diff);
 
 /// Violated if a tensor is different; holds if all are equal or apart by rounding in every step.

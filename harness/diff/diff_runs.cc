@@ -12,6 +12,8 @@
 
 #include "harness/diff/compare_modules.h"
 #include "harness/diff/compare_tensors.h"
+#include "harness/diff/compare_updates.h"
+#include "harness/diff/hyperparameters.h"
 #include "harness/diff/preconditions.h"
 #include "harness/diff/step_pairs.h"
 
@@ -35,13 +37,14 @@ std::map<Compared, double> norms_of_all(const std::vector<TensorPair>& pairs) {
 }
 
 /// If ranks of B hold different values of a tensor, the one that is furthest from A's counts.
-TensorDifference compare_pair(const TensorPair& pair, double tolerance, double all,
-                              const JobSizes& sizes) {
-  TensorDifference found = compare_tensors(pair.a, pair.b, tolerance, all, sizes);
+/// `compare`: one of B with that of A.
+template <class Compare>
+TensorDifference compare_pair(const TensorPair& pair, const Compare& compare) {
+  TensorDifference found = compare(pair.b);
   const std::string problem = found.cause;
   for (const WholeTensor& value : pair.of_ranks) {
     if (value.elements != pair.a.elements || value.shape != pair.a.shape) continue;
-    TensorDifference one = compare_tensors(pair.a, value, tolerance, all, sizes);
+    TensorDifference one = compare(value);
     const bool is_further = one.likeness == Likeness::different && one.relative > found.relative;
     if (!is_further) continue;
     found = std::move(one);
@@ -55,16 +58,13 @@ TensorDifference compare_pair(const TensorPair& pair, double tolerance, double a
   return found;
 }
 
-/// An update is rounded to the parameter's precision, and optimizers that divide by a gradient's
-/// own size turn over the signs of elements that are almost 0.
-constexpr double kOfUpdates = 0.02;
-
-double tolerance_of_update(const TensorPair& pair, const WholeTensor& parameter, double gradients) {
-  const double u = roundoff_of(parameter);
-  const double norm = std::max(pair.a.norm, pair.b.norm);
-  const double rounded = norm > 0 ? 4 * u * parameter.norm / norm : 0;
-  return kOfUpdates + rounded + 10 * gradients;
-}
+/// The gradients of a parameter in all steps so far.
+struct GradientsSoFar {
+  bool are_equal = true;            ///< the same bits
+  bool differ = false;              ///< by more than rounding
+  std::optional<double> apart = 0;  ///< the largest distance, over their norm; absent: unknown
+  std::int64_t step = 0;            ///< the last one
+};
 
 /// Differences between repetitions, by quantity and name, the largest up to the present step.
 using Noise = std::map<std::pair<Compared, std::string>, double>;
@@ -78,7 +78,8 @@ class Comparison {
         request_(request),
         steps_a_(a, request.names, false),
         steps_b_(b, request.names, true),
-        ranks_(std::max(a.job().world_size, b.job().world_size)) {}
+        ranks_(std::max(a.job().world_size, b.job().world_size)),
+        is_by_element_(has_optimizers_by_element(a.job()) && has_optimizers_by_element(b.job())) {}
 
   std::vector<std::pair<std::int64_t, std::int64_t>> steps() const {
     std::vector<std::pair<std::int64_t, std::int64_t>> both;
@@ -94,7 +95,10 @@ class Comparison {
   StepDifference compare(std::int64_t step, std::int64_t other, const Noise& noise) {
     const SideStep a = steps_a_.at(step), b = steps_b_.at(other);
     if (is_first_) note_first(a, b);
+    is_from_start_ = is_first_ ? step <= 1 && other <= 1 : is_from_start_ && step == last_ + 1;
+    has_gap_ = has_gap_ || (!is_first_ && step != last_ + 1);
     is_first_ = false;
+    last_ = step;
     StepDifference found;
     found.step = step;
     found.other = other;
@@ -114,9 +118,16 @@ class Comparison {
     double gradients_apart = 0;  // as far as that is rounding; gradients come before updates
     for (const TensorPair& pair : pairs) {
       const double carried = is_by_noise ? 0 : apart.value_or(0);
-      const double tolerance =
-          std::max(tolerance_of(pair, carried, gradients_apart, a), of_noise(pair, noise));
-      TensorDifference one = compare_pair(pair, tolerance, norms.at(pair.quantity), sizes);
+      const double all = norms.at(pair.quantity), measured = of_noise(pair, noise);
+      TensorDifference one =
+          pair.quantity == Compared::update
+              ? compare_update(pair, inputs_of(pair, a, b, gradients_apart), a, measured, all,
+                               sizes)
+              : compare_pair(pair, [&](const WholeTensor& value) {
+                  const double bound = bound_of(pair.a, pair.b, carried).sum();
+                  return compare_tensors(pair.a, value, std::max(bound, measured), all, sizes);
+                });
+      if (pair.quantity == Compared::gradient) note_gradient(pair, one);
       if (!found.undecidable.empty() && one.likeness == Likeness::different) {
         one.likeness = Likeness::undecided;
       }
@@ -182,12 +193,57 @@ class Comparison {
     return measured == noise.end() ? 0 : kOfNoise * measured->second;
   }
 
-  /// By rounding. `carried`: distance of the parameters before the step.
-  static double tolerance_of(const TensorPair& pair, double carried, double gradients_apart,
-                             const SideStep& a) {
-    if (pair.quantity != Compared::update) return bound_of(pair.a, pair.b, carried).sum();
+  /// `measured`: noise.
+  static TensorDifference compare_update(const TensorPair& pair, const UpdateInputs& inputs,
+                                         const SideStep& a, double measured, double all,
+                                         const JobSizes& sizes) {
     const WholeTensor* const before = before_step(a.before, pair.name);
-    return tolerance_of_update(pair, before ? *before : pair.a, gradients_apart);
+    UpdateBound bound = bound_of_update(pair.a, pair.b, before ? *before : pair.a, inputs);
+    bound.whole = std::max(bound.whole, measured);
+    if (bound.multiple) bound.multiple = std::max(*bound.multiple, measured);
+    return compare_pair(pair, [&](const WholeTensor& value) {
+      return compare_updates(pair.a, value, bound, inputs, all, sizes);
+    });
+  }
+
+  void note_gradient(const TensorPair& pair, const TensorDifference& found) {
+    GradientsSoFar& so_far = gradients_[pair.name];
+    so_far.step = last_;
+    so_far.are_equal = so_far.are_equal && found.likeness == Likeness::equal;
+    so_far.differ = so_far.differ || found.likeness > Likeness::rounding;
+    if (found.likeness == Likeness::equal || !so_far.apart) return;
+    const auto distance = distance_of(pair.a, pair.b);
+    const double norm = std::max(pair.a.norm, pair.b.norm);
+    const bool is_known = distance && norm > 0;
+    so_far.apart =
+        is_known ? std::optional(std::max(*so_far.apart, *distance / norm)) : std::nullopt;
+  }
+
+  /// Of an update, after its gradient. `rounding`: of the gradients of this step.
+  UpdateInputs inputs_of(const TensorPair& pair, const SideStep& a, const SideStep& b,
+                         double rounding) {
+    UpdateInputs inputs;
+    inputs.is_by_element = is_by_element_;
+    inputs.rounding = rounding;
+    double& largest = updates_[pair.name];
+    largest = std::max({largest, pair.a.norm, pair.b.norm});
+    inputs.largest = largest;
+    GradientsSoFar& gradients = gradients_[pair.name];
+    if (gradients.step != last_) {  // it was not observed
+      gradients.are_equal = false;
+      gradients.apart.reset();
+    }
+    inputs.has_other_gradient = gradients.differ;
+    inputs.are_equal = gradients.are_equal && !has_gap_ && has_same_weights(pair.name, a, b);
+    if (is_from_start_) inputs.own_rounding = gradients.apart;
+    return inputs;
+  }
+
+  static bool has_same_weights(const std::string& name, const SideStep& a, const SideStep& b) {
+    const WholeTensor* const one = before_step(a.before, name);
+    const WholeTensor* const other = before_step(b.before, name);
+    return one && other && one->problem.empty() && other->problem.empty() &&
+           one->dtype == other->dtype && one->digest && one->digest == other->digest;
   }
 
   void note_first(const SideStep& a, const SideStep& b) {
@@ -209,9 +265,15 @@ class Comparison {
   SideSteps steps_a_;
   SideSteps steps_b_;
   int ranks_;
+  bool is_by_element_;  ///< so are all optimizers
   bool is_first_ = true;
-  std::optional<bool> hold_copies_;       ///< of B's ranks; absent: unknown so far
-  std::set<std::string> open_gradients_;  ///< of parameters, in any step so far
+  std::int64_t last_ = 0;       ///< step
+  bool is_from_start_ = false;  ///< all steps so far were compared, from the first one
+  bool has_gap_ = false;        ///< between the steps that were compared
+  std::map<std::string, GradientsSoFar> gradients_;  ///< by parameter
+  std::map<std::string, double> updates_;            ///< the largest norm so far
+  std::optional<bool> hold_copies_;                  ///< of B's ranks; absent: unknown so far
+  std::set<std::string> open_gradients_;             ///< of parameters, in any step so far
   Precondition initial_weights_{Prerequisite::initial_weights, Likeness::undecided, "unknown"};
   std::array<std::set<std::string>, 2> parameters_;
 };

@@ -61,10 +61,23 @@ def loss_of(output):
     return output.pow(2).sum(dim=1).mean()
 
 
-def optimizer_of(parameters):
+def optimizer_of(parameters, **changed):
     if case.optimizer == "adamw":
-        return torch.optim.AdamW(parameters, lr=case.lr / 10)
-    return torch.optim.SGD(parameters, lr=case.lr, momentum=0.9)
+        return torch.optim.AdamW(parameters, **{"lr": case.lr / 10, **changed})
+    return torch.optim.SGD(parameters, **{"lr": case.lr, "momentum": 0.9, **changed})
+
+
+# Of kernels, which change nothing but roundings, and of hyperparameters.
+CHANGES = {"loop": {"foreach": False}, "each": {"foreach": True}, "fused": {"fused": True},
+           "eps": {"eps": 1e-6}, "decay": {"weight_decay": 0.01005}}
+
+
+def changes_of(fault):
+    """What a fault changes of the optimizer. The rate is off by a hundredth."""
+    change = fault.removeprefix("adamw-")
+    if change == "faster":
+        return {"lr": 1.01 * (case.lr / 10 if case.optimizer == "adamw" else case.lr)}
+    return CHANGES.get(change, {})
 
 
 class Orthogonal(torch.optim.Optimizer):
@@ -182,7 +195,7 @@ def single(fault):
     if fault == "accumulated":  # micro-batches, whose losses nobody divides by their number
         return train(module, lambda rows: [module(part) for part in rows.split(2)], optimizer_of(module.parameters()),
                      loss=lambda outputs: sum(loss_of(output) for output in outputs))
-    train(module, module, optimizer_of(module.parameters()),
+    train(module, module, optimizer_of(module.parameters(), **changes_of(fault)),
           before_step=clipped if fault == "clip" else None, loss=LOSSES.get(fault, loss_of))
 
 
@@ -196,8 +209,8 @@ def ddp(fault):
                    "summed": scaled(world), "divided": scaled(1 / world), "late": scaled(world, FAULTY_STEP),
                    "half": scaled(0.5), "clip": by_local_norm}.get(fault)
     forward = module if fault in ("clip", "bypass") else wrapped
-    train(module, forward, optimizer_of(module.parameters()), own, before_step, LOSSES.get(fault, loss_of),
-          fault == "stale")
+    train(module, forward, optimizer_of(module.parameters(), **changes_of(fault)), own, before_step,
+          LOSSES.get(fault, loss_of), fault == "stale")
 
 
 def hybrid(fault):
@@ -292,6 +305,8 @@ def prepare(name):
     case = Case(int(seed) if seed else None)
     if fault == "chaotic":
         case.lr, case.steps = 0.1, 60
+    if fault.startswith("adamw"):
+        case.optimizer = "adamw"
 
     def train_case():
         if fault == "drawn" and dist.get_rank() == 0:

@@ -58,10 +58,13 @@ class Trainings {
         folder_.path(),
         {{1,
           "single single-nudged single-rate single-sum single-accumulated single-tokens "
-          "single-clip single-orthogonal single-chaotic single@1"},
+          "single-clip single-orthogonal single-chaotic single@1 single-faster single-loop "
+          "single-fused single-adamw single-adamw-loop single-adamw-each single-adamw-fused "
+          "single-adamw-eps"},
          {2,
           "ddp ddp-summed ddp-group ddp-tiles ddp-late ddp-clip ddp-tokens ddp-stale ddp-blind "
-          "ddp-chaotic ddp-frozen ddp-bypass fully_shard fully_shard-summed "
+          "ddp-chaotic ddp-frozen ddp-bypass ddp-faster ddp-adamw ddp-adamw-faster fully_shard "
+          "fully_shard-summed "
           "fully_shard-orthogonal tp tp-twice pipeline pipeline-half"},
          {4, "ddp ddp-divided ddp-chaotic fully_shard hybrid hybrid-of-copies tp"}});
     EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
@@ -96,19 +99,23 @@ std::string name_of_comparison(const testing::TestParamInfo<Compared>& info) {
 
 INSTANTIATE_TEST_SUITE_P(
     Healthy, Layouts,
-    testing::Values(Compared{"ddp", "single1 ddp2", 0, kEqual},
-                    Compared{"ddp_of_four", "single1 ddp4", 0, kEqual},
-                    Compared{"fully_shard", "single1 fully_shard2", 0, kEqual},
-                    Compared{"fully_shard_of_four", "single1 fully_shard4", 0, kEqual},
-                    Compared{"shards_and_copies", "single1 hybrid4", 0, kEqual},
-                    Compared{"tensor_parallel", "single1 tp2", 0, kEqual},
-                    Compared{"tensor_parallel_of_four", "single1 tp4", 0, kEqual},
-                    Compared{"pipeline", "single1 pipeline2", 0,
-                             "equal, bit for bit, in 6 steps, 1 to 6"},
-                    Compared{"two_layouts", "fully_shard4 tp2", 0, kEqual},
-                    Compared{"without_data", "single1 ddp2-blind", 0,
-                             "samples: unknown: watch both with --data"},
-                    Compared{"itself", "tp2 tp2", 0, "equal, bit for bit, in 6 steps, 1 to 6"}),
+    testing::Values(
+        Compared{"ddp", "single1 ddp2", 0, kEqual},
+        Compared{"ddp_of_four", "single1 ddp4", 0, kEqual},
+        Compared{"fully_shard", "single1 fully_shard2", 0, kEqual},
+        Compared{"fully_shard_of_four", "single1 fully_shard4", 0, kEqual},
+        Compared{"shards_and_copies", "single1 hybrid4", 0, kEqual},
+        Compared{"tensor_parallel", "single1 tp2", 0, kEqual},
+        Compared{"tensor_parallel_of_four", "single1 tp4", 0, kEqual},
+        Compared{"pipeline", "single1 pipeline2", 0, "equal, bit for bit, in 6 steps, 1 to 6"},
+        Compared{"two_layouts", "fully_shard4 tp2", 0, kEqual},
+        Compared{"without_data", "single1 ddp2-blind", 0,
+                 "samples: unknown: watch both with --data"},
+        Compared{"adamw", "single1-adamw ddp2-adamw", 0, kEqual},
+        Compared{"kernels", "single1-loop single1-fused", 0, kEqual},
+        Compared{"kernels_of_adamw", "single1-adamw-loop single1-adamw-fused", 0, kEqual},
+        Compared{"more_kernels_of_adamw", "single1-adamw-each single1-adamw-fused", 0, kEqual},
+        Compared{"itself", "tp2 tp2", 0, "equal, bit for bit, in 6 steps, 1 to 6"}),
     name_of_comparison);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -153,6 +160,15 @@ INSTANTIATE_TEST_SUITE_P(
                  "1 of 8 gradients differ in step 1, first that of norm.bias: there is none in B"},
         Compared{"update_of_the_second_step", "single1 single1-rate", 1,
                  "all 8 updates differ in step 2, first that of first.weight: B is A times 2: "},
+        Compared{
+            "learning_rate", "single1 single1-faster", 1,
+            "all 8 updates differ in step 1, first that of first.weight: B is A times 1.01: as "
+            "by a learning rate times 1.01"},
+        Compared{"learning_rate_on_two_ranks", "single1 ddp2-faster", 1,
+                 "all 8 updates differ in step 1, first that of first.weight: B is A times 1.01: "},
+        Compared{"learning_rate_of_adamw", "single1-adamw ddp2-adamw-faster", 1,
+                 "updates differ in step 1, first that of first.weight: B is A times 1.01: "},
+        Compared{"epsilon", "single1-adamw single1-adamw-eps", 1, " updates differ in step 1,"},
         Compared{"update_of_an_undecided_gradient", "single1 single1-nudged --until 1", 2,
                  "UNDECIDED: step 1: the gradient of first.weight: ratio 1"},
         Compared{"other_model", "single1 single1@1", 2,

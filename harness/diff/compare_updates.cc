@@ -1,0 +1,128 @@
+#include "harness/diff/compare_updates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace lockstep {
+
+namespace {
+
+/// Optimizers that divide by a gradient's own size turn over the signs of elements that are almost
+/// 0, as soon as the gradients are not the same bit for bit.
+constexpr double kOfUpdates = 0.02;
+
+/// An average of gradients may be as much smaller than they are, and their rounding is not.
+constexpr double kCancelled = 10;
+
+/// A multiple is one if the rest is so many times smaller. Elements that change by themselves leave
+/// as large a rest, unless nine tenths of the update are theirs.
+constexpr double kOverRest = 3;
+
+/// Elements of a tensor that have a direction: fewer may all be almost 0.
+constexpr std::int64_t kFewest = 16;
+
+/// Of an update that is added to a parameter: each side rounds the parameter twice at most, by its
+/// decay and by the addition.
+double of_addition(const WholeTensor& a, const WholeTensor& b, const WholeTensor& parameter) {
+  const double u = std::max(roundoff_of(a), roundoff_of(b));
+  const double norm = std::max(a.norm, b.norm);
+  return norm > 0 ? 4 * u * parameter.norm / norm : 0;
+}
+
+/// Of an optimizer's arithmetic on equal values: about 2 u by kernels that compute in another
+/// order, 200 u by those that take powers of the betas in single precision.
+double of_arithmetic(const WholeTensor& a, const WholeTensor& b) {
+  return std::min(bound_of(a, b, 0).base, kOfUpdates);
+}
+
+/// Judges what is a multiple by its own bound. Rounding hardly ever makes one.
+void judge_multiple(const WholeTensor& a, const WholeTensor& b, double bound, bool is_known,
+                    TensorDifference& one) {
+  const double larger = std::max(a.norm, b.norm);
+  const bool has_direction = one.ratio && one.rest && larger > 0 && a.elements >= kFewest;
+  if (!has_direction || bound >= one.tolerance) return;
+  const double apart = std::abs(*one.ratio - 1) * a.norm / larger;
+  if (apart <= bound || apart <= kOverRest * *one.rest * b.norm / larger) return;
+  const Likeness found =
+      apart > kFault * bound && is_known ? Likeness::different : Likeness::undecided;
+  if (found <= one.likeness) return;
+  one.likeness = found;
+  one.relative = apart;
+  one.is_estimate = false;
+  one.tolerance = bound;
+}
+
+/// "2", "1/2", "3/4" or "1.15".
+std::string factor_in_words(double ratio, double precision) {
+  constexpr double kOfFractions = 1e-3;  // every number has a fraction this close
+  constexpr double kOfWholeNumbers = 0.02;
+  for (int below = 1; below <= 16 && precision <= kOfWholeNumbers; ++below) {
+    const double above = std::round(ratio * below);
+    const bool is_simple = above == 1 || below == 1 || precision <= kOfFractions;
+    if (!is_simple || above < 1 || above > 16) continue;
+    if (std::abs(ratio - above / below) > precision * ratio) continue;
+    return below == 1 ? fmt::format("{}", above) : fmt::format("{}/{}", above, below);
+  }
+  return fmt::format("{:.4g}", ratio);
+}
+
+/// The gradients agree, so no number of ranks or samples is the cause of a multiple.
+void name_multiple(double rounding, TensorDifference& one) {
+  if (one.is_multiple) {
+    one.is_multiple = false;
+    one.cause.clear();
+    one.kind.reset();
+  }
+  const bool differs = one.likeness >= Likeness::undecided && one.ratio && one.rest;
+  if (!differs) return;
+  const double precision = std::max(kOverRest * *one.rest, rounding);
+  if (precision > kLargestBound) return;
+  const double ratio = *one.ratio;
+  if (ratio > 0 && std::abs(ratio - 1) > precision) {
+    one.is_multiple = true;
+    one.cause =
+        fmt::format("{0}: as by a learning rate times {0}", factor_in_words(ratio, precision));
+  } else if (std::abs(ratio + 1) <= precision) {
+    one.is_multiple = true;
+    one.cause = "-1: the sign is flipped";
+    one.kind = FindingKind::sign_flipped;
+  }
+}
+
+}  // namespace
+
+UpdateBound bound_of_update(const WholeTensor& a, const WholeTensor& b,
+                            const WholeTensor& parameter, const UpdateInputs& inputs) {
+  const double addition = of_addition(a, b, parameter);
+  const double rounding = of_arithmetic(a, b) + addition;
+  UpdateBound bound;
+  if (inputs.are_equal) {
+    bound.whole = inputs.is_by_element ? rounding : kOfUpdates + addition;
+    bound.multiple = rounding;
+    return bound;
+  }
+  bound.whole = kOfUpdates + addition + kCancelled * inputs.rounding;
+  const double norm = std::max(a.norm, b.norm);
+  if (inputs.own_rounding && !inputs.has_other_gradient && norm > 0) {
+    bound.multiple =
+        rounding + kCancelled * *inputs.own_rounding * std::max(inputs.largest / norm, 1.0);
+  }
+  return bound;
+}
+
+TensorDifference compare_updates(const WholeTensor& a, const WholeTensor& b,
+                                 const UpdateBound& bound, const UpdateInputs& inputs, double all,
+                                 const JobSizes& sizes) {
+  // The norm of all is for tensors that are noise. Equal gradients are none, however small.
+  const bool is_exact = inputs.are_equal && inputs.is_by_element;
+  TensorDifference found = compare_tensors(a, b, bound.whole, is_exact ? 0 : all, sizes);
+  if (bound.multiple) judge_multiple(a, b, *bound.multiple, inputs.is_by_element, found);
+  if (!inputs.has_other_gradient) name_multiple(bound.multiple.value_or(0), found);
+  found.has_equal_inputs = inputs.are_equal;
+  return found;
+}
+
+}  // namespace lockstep

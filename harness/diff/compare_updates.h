@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+
+#include "harness/diff/compare_tensors.h"
+
+namespace lockstep {
+
+/// What an update follows from, as far as both sides have it alike.
+struct UpdateInputs {
+  /// The parameter before the step, and its gradients in all steps so far, have the same bits.
+  bool are_equal = false;
+  /// All optimizers are known to treat each element alone, so no sum is rounded in another order.
+  bool is_by_element = false;
+  /// A gradient of the parameter differs by more than rounding.
+  bool has_other_gradient = false;
+  double rounding = 0;  ///< the largest distance of any gradient in this step that is rounding
+  /// The largest distance of the parameter's gradients so far, over their own norm; absent:
+  /// unknown.
+  std::optional<double> own_rounding;
+  double largest = 0;  ///< norm of the parameter's updates so far
+};
+
+/// How far two updates are apart by rounding, relative to their norm.
+///   whole     in any direction
+///   multiple  if one is a multiple of the other; absent: unknown
+struct UpdateBound {
+  double whole = 0;
+  std::optional<double> multiple;
+};
+
+/// `parameter`: before the step.
+UpdateBound bound_of_update(const WholeTensor& a, const WholeTensor& b,
+                            const WholeTensor& parameter, const UpdateInputs& inputs);
+
+/// Compares an update of B with that of A. `all` and `sizes` as of `compare_tensors`.
+TensorDifference compare_updates(const WholeTensor& a, const WholeTensor& b,
+                                 const UpdateBound& bound, const UpdateInputs& inputs, double all,
+                                 const JobSizes& sizes);
+
+}  // namespace lockstep

@@ -1,0 +1,157 @@
+#include "harness/diff/compare_updates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "harness/diff/hyperparameters.h"
+#include "tests/diff/literal_step.h"
+
+namespace lockstep {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+WholeTensor values_of(const std::vector<float>& numbers) {
+  WholeTensor tensor = WholeTensors(LiteralStep(1).whole(0, "w", numbers).view()).all()[0].second;
+  tensor.digest.reset();  // as of an update
+  return tensor;
+}
+
+std::vector<float> update(float factor, int elements = 64) {
+  std::vector<float> numbers;
+  for (int i = 1; i <= elements; ++i) {
+    numbers.push_back(static_cast<float>(i % 2 == 0 ? i : -i) * factor);
+  }
+  return numbers;
+}
+
+std::vector<float> with_flips(std::vector<float> numbers, int count) {
+  for (int i = 0; i < count; ++i) numbers[static_cast<std::size_t>(i)] *= -1;
+  return numbers;
+}
+
+/// Of weights that are ten times as large.
+TensorDifference compare_both(const std::vector<float>& a, const std::vector<float>& b,
+                              const UpdateInputs& inputs) {
+  const WholeTensor of_a = values_of(a), of_b = values_of(b);
+  const UpdateBound bound = bound_of_update(of_a, of_b, values_of(update(10)), inputs);
+  return compare_updates(of_a, of_b, bound, inputs, 0, {2});
+}
+
+UpdateInputs equal_inputs() {
+  UpdateInputs inputs;
+  inputs.are_equal = true;
+  inputs.is_by_element = true;
+  return inputs;
+}
+
+UpdateInputs rounded_inputs() {
+  UpdateInputs inputs;
+  inputs.is_by_element = true;
+  inputs.own_rounding = 1e-6;
+  return inputs;
+}
+
+TEST(CompareUpdates, AllowsRoundingOnlyIfTheInputsAreEqual) {
+  EXPECT_EQ(compare_both(update(1), update(1.00001F), equal_inputs()).likeness, Likeness::rounding);
+  EXPECT_EQ(compare_both(update(1), update(1.001F), equal_inputs()).likeness, Likeness::different);
+  const TensorDifference flipped =
+      compare_both(update(1), with_flips(update(1), 2), equal_inputs());
+  EXPECT_EQ(flipped.likeness, Likeness::different);
+  EXPECT_EQ(compare_both(update(1), with_flips(update(1), 2), rounded_inputs()).likeness,
+            Likeness::rounding);
+  EXPECT_TRUE(flipped.has_equal_inputs);
+}
+
+TEST(CompareUpdates, AllowsTheRoundingOfTheParameter) {
+  const WholeTensor one = values_of(update(1)), weights = values_of(update(1e4F));
+  EXPECT_NEAR(bound_of_update(one, one, weights, equal_inputs()).whole,
+              512.0 / (1 << 24) + 4e4 / (1 << 24), 1e-9);
+}
+
+TEST(CompareUpdates, FindsMultiplesAmongRoundedGradients) {
+  const TensorDifference faster = compare_both(update(1), update(1.01F), rounded_inputs());
+  EXPECT_EQ(faster.likeness, Likeness::different);
+  EXPECT_EQ(faster.cause, "1.01: as by a learning rate times 1.01");
+  EXPECT_FALSE(faster.kind) << "a wrong update";
+  UpdateInputs far = rounded_inputs();
+  far.own_rounding = 1e-3;
+  EXPECT_EQ(compare_both(update(1), update(1.01F), far).likeness, Likeness::rounding);
+  far.own_rounding = 1e-6;
+  far.largest = 1000 * values_of(update(1)).norm;  // it is what is left of larger ones
+  EXPECT_EQ(compare_both(update(1), update(1.01F), far).likeness, Likeness::rounding);
+  far.largest = 0;
+  far.own_rounding.reset();
+  EXPECT_EQ(compare_both(update(1), update(1.01F), far).likeness, Likeness::rounding);
+}
+
+TEST(CompareUpdates, LeavesOptimizersOpenThatRoundSumsOfTheirOwn) {
+  UpdateInputs unknown = equal_inputs();
+  unknown.is_by_element = false;
+  EXPECT_EQ(compare_both(update(1), update(1.01F), unknown).likeness, Likeness::undecided);
+  EXPECT_EQ(compare_both(update(1), with_flips(update(1), 2), unknown).likeness,
+            Likeness::rounding);
+}
+
+TEST(CompareUpdates, FindsNoDirectionInFewElements) {
+  EXPECT_EQ(compare_both(update(1, 8), update(1.01F, 8), rounded_inputs()).likeness,
+            Likeness::rounding);
+}
+
+TEST(CompareUpdates, NamesOneCauseOfAMultiple) {
+  EXPECT_EQ(compare_both(update(1), update(0.5F), equal_inputs()).cause,
+            "1/2: as by a learning rate times 1/2");
+  EXPECT_EQ(compare_both(update(1), update(2), rounded_inputs()).cause,
+            "2: as by a learning rate times 2");
+  EXPECT_EQ(compare_both(update(1), update(-1), equal_inputs()).cause, "-1: the sign is flipped");
+  EXPECT_EQ(compare_both(update(1), with_flips(update(-1), 60), equal_inputs()).cause, "");
+  UpdateInputs other = rounded_inputs();
+  other.has_other_gradient = true;
+  EXPECT_EQ(compare_both(update(1), update(2), other).cause,
+            "2: summed over 2 ranks, never averaged, or counted 2 times");
+}
+
+JobRecord job_with(const std::vector<std::pair<std::string, std::string>>& settings) {
+  JobRecord job;
+  for (const auto& [name, value] : settings) job.configuration.push_back({name, value, {0}});
+  return job;
+}
+
+TEST(Optimizers, AreByElementIfTheyAreTorchs) {
+  EXPECT_TRUE(has_optimizers_by_element(
+      job_with({{"torch", "2.11"}, {"AdamW group 0.foreach", "None"}, {"AdamW group 0.lr", "1"}})));
+  EXPECT_FALSE(has_optimizers_by_element(job_with({{"torch", "2.11"}})));
+  EXPECT_FALSE(has_optimizers_by_element(job_with({{"AdamW.lr", "1"}})));  // of another library
+  EXPECT_FALSE(has_optimizers_by_element(
+      job_with({{"Muon.lr", "1"}, {"AdamW 1.foreach", "None"}, {"AdamW 1.lr", "1"}})));
+  EXPECT_FALSE(has_optimizers_by_element(job_with({{"SGD 7.foreach", "None"}})));  // others follow
+}
+
+TEST(Hyperparameters, DifferByTheirValues) {
+  const JobRecord job = job_with({{"torch", "2.11"},
+                                  {"AdamW.lr", "0.0001"},
+                                  {"AdamW.eps", "1e-8"},
+                                  {"AdamW.foreach", "None"},
+                                  {"AdamW.betas", "(0.9, 0.999)"}});
+  EXPECT_THAT(differing_hyperparameters(job, job), IsEmpty());
+  EXPECT_THAT(
+      differing_hyperparameters(job, job_with({{"AdamW.lr", "1e-04"}, {"AdamW.foreach", "False"}})),
+      IsEmpty());
+  EXPECT_THAT(differing_hyperparameters(job, job_with({{"AdamW 0.betas", "(0.9, 0.95)"}})),
+              ElementsAre("betas is (0.9, 0.999) in A and (0.9, 0.95) in B"));
+  EXPECT_THAT(differing_hyperparameters(
+                  job, job_with({{"AdamW group 0.lr", "0.0001"}, {"AdamW group 1.lr", "0.0001"}})),
+              IsEmpty());
+  const JobRecord two = job_with({{"AdamW group 0.lr", "0.0001"}, {"AdamW group 1.lr", "0.1"}});
+  EXPECT_THAT(differing_hyperparameters(job, two),
+              ElementsAre("lr is 0.0001 in A and 0.0001 and 0.1 in B"));
+  // Of so many groups others may not be known.
+  EXPECT_THAT(differing_hyperparameters(two, job_with({{"AdamW group 3.lr", "0.1"}})), IsEmpty());
+}
+
+}  // namespace
+}  // namespace lockstep
