@@ -87,13 +87,20 @@ bool may_be_samples(const DiffRecord& diff) {
          });
 }
 
+bool may_be_hyperparameters(const DiffRecord& diff) {
+  return !diff.hyperparameters.empty() &&
+         std::any_of(diff.steps.begin(), diff.steps.end(),
+                     [](const auto& step) { return step.count(Likeness::rounding) > 0; });
+}
+
 Verdict verdict_of(const DiffRecord& diff) {
   if (is_void(diff) || may_be_samples(diff)) return Verdict::undecided;
   if (first_different(diff)) return Verdict::violated;
   const bool is_decided = std::all_of(diff.steps.begin(), diff.steps.end(), [](const auto& step) {
     return step.undecidable.empty() && step.count(Likeness::undecided) == 0;
   });
-  return is_decided && !diff.steps.empty() ? Verdict::holds : Verdict::undecided;
+  const bool holds = is_decided && !diff.steps.empty() && !may_be_hyperparameters(diff);
+  return holds ? Verdict::holds : Verdict::undecided;
 }
 
 }  // namespace lockstep

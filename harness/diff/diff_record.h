@@ -162,6 +162,8 @@ struct DiffRecord {
   std::int64_t matched = 0;                           ///< names of parameters
   std::vector<StepDifference> steps;                  ///< that both sides observed, ascending
   std::vector<std::string> unmapped;  ///< old names of `--map` that no tensor of A has
+  /// Of optimizers, that differ: "lr is 0.001 in A and 0.002 in B".
+  std::vector<std::string> hyperparameters = {};
 };
 
 /// Whether a side is a checkpoint. Then there is one step, of weights: that of a job, else 0.
@@ -184,7 +186,11 @@ const StepDifference* first_non_finite(const DiffRecord& diff);
 /// gradients.
 bool may_be_samples(const DiffRecord& diff);
 
-/// Violated if a tensor is different; holds if all are equal or apart by rounding in every step.
+/// Whether what is apart by rounding may come from other hyperparameters instead.
+bool may_be_hyperparameters(const DiffRecord& diff);
+
+/// Violated if a tensor is different; holds if all are equal in every step, or apart by rounding
+/// with the same hyperparameters.
 Verdict verdict_of(const DiffRecord& diff);
 
 }  // namespace lockstep

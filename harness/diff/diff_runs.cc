@@ -379,6 +379,7 @@ DiffRecord diff_runs(const SideFiles& a, const SideFiles& b,
   if (auto states = compare_random_states(a, b, steps_of(diff))) {
     diff.preconditions.push_back(std::move(*states));
   }
+  diff.hyperparameters = differing_hyperparameters(a.job(), b.job());
   match_names(comparison.parameters()[0], comparison.parameters()[1], diff);
   diff.unmapped = request.names.unknown([&](const std::string& name) { return a.has_named(name); });
   return diff;

@@ -1,6 +1,7 @@
 #include "harness/diff/diff_words.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -96,6 +97,11 @@ std::string agreement_in_words(const DiffRecord& diff) {
 
 std::string undecided_in_words(const DiffRecord& diff) {
   if (diff.steps.empty()) return "UNDECIDED: no step was observed on both sides";
+  if (!first_undecided(diff)) {
+    return fmt::format("UNDECIDED: {}, but {}, which may show too little in so few steps",
+                       agreement_in_words(diff),
+                       plain(fmt::format("{}", fmt::join(diff.hyperparameters, ", "))));
+  }
   const StepDifference& step = *first_undecided(diff);
   const auto decided = &step - diff.steps.data();
   const std::string so_far =
@@ -337,6 +343,7 @@ std::string diff_in_json(const DiffRecord& diff) {
                      {"sides", sides},
                      {"unmapped", diff.unmapped},
                      {"noise", diff.noise},
+                     {"hyperparameters", diff.hyperparameters},
                      {"preconditions", preconditions},
                      {"steps", steps}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -47,6 +47,22 @@ TEST(DiffRecord, HoldsIfEveryStepIsDecided) {
   EXPECT_EQ(verdict_of(DiffRecord{}), Verdict::undecided);
 }
 
+TEST(DiffRecord, DoesNotCallOtherHyperparametersRounding) {
+  DiffRecord diff = diff_with(Likeness::rounding);
+  diff.hyperparameters = {"lr is 0.001 in A and 0.002 in B"};
+  EXPECT_EQ(verdict_of(diff), Verdict::undecided);
+  EXPECT_THAT(verdict_in_words(diff),
+              HasSubstr("UNDECIDED: equal up to rounding in 2 steps, 1 to 2, but lr is 0.001 in A "
+                        "and 0.002 in B"));
+  EXPECT_THAT(diff_in_json(diff), HasSubstr("lr is 0.001 in A"));
+  diff = diff_with(Likeness::equal);
+  diff.hyperparameters = {"lr is 0.001 in A and 0.002 in B"};
+  EXPECT_EQ(verdict_of(diff), Verdict::holds);
+  diff = diff_with(Likeness::different);
+  diff.hyperparameters = {"lr is 0.001 in A and 0.002 in B"};
+  EXPECT_EQ(verdict_of(diff), Verdict::violated);
+}
+
 TEST(DiffRecord, NamesNoLossAsTheFirstDifference) {
   DiffRecord diff = diff_with(Likeness::different);
   TensorDifference loss = tensor_that_is(Likeness::different, "loss");

@@ -60,7 +60,7 @@ class Trainings {
           "single single-nudged single-rate single-sum single-accumulated single-tokens "
           "single-clip single-orthogonal single-chaotic single@1 single-faster single-loop "
           "single-fused single-adamw single-adamw-loop single-adamw-each single-adamw-fused "
-          "single-adamw-eps"},
+          "single-adamw-eps single-adamw-decay"},
          {2,
           "ddp ddp-summed ddp-group ddp-tiles ddp-late ddp-clip ddp-tokens ddp-stale ddp-blind "
           "ddp-chaotic ddp-frozen ddp-bypass ddp-faster ddp-adamw ddp-adamw-faster fully_shard "
@@ -169,6 +169,10 @@ INSTANTIATE_TEST_SUITE_P(
         Compared{"learning_rate_of_adamw", "single1-adamw ddp2-adamw-faster", 1,
                  "updates differ in step 1, first that of first.weight: B is A times 1.01: "},
         Compared{"epsilon", "single1-adamw single1-adamw-eps", 1, " updates differ in step 1,"},
+        Compared{
+            "decay_that_shows_too_little", "single1-adamw single1-adamw-decay", 2,
+            "UNDECIDED: equal up to rounding in 6 steps, 1 to 6, but weight_decay is 0.01 in A "
+            "and 0.01005 in B"},
         Compared{"update_of_an_undecided_gradient", "single1 single1-nudged --until 1", 2,
                  "UNDECIDED: step 1: the gradient of first.weight: ratio 1"},
         Compared{"other_model", "single1 single1@1", 2,
