@@ -239,7 +239,7 @@ TEST(Equality, SaysTheRatioInWords) {
               {2.0F, 2, "never averaged", FindingKind::scaled_by_world_size},
               {4.0F, 4, "never averaged", FindingKind::scaled_by_world_size},
               {0.25F, 4, "averaged twice", FindingKind::divided_by_world_size},
-              {1.25F, 2, "(4+1)/4", FindingKind::scaled_by_a_constant},
+              {1.25F, 2, "5/4 of the right value", FindingKind::scaled_by_a_constant},
               {0.625F, 2, "5/8 of the right value", FindingKind::scaled_by_a_constant},
               {0.0F, 2, "nothing arrived", FindingKind::nothing_arrived},
               {-1.0F, 2, "the sign is flipped", FindingKind::sign_flipped}};

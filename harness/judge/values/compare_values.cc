@@ -66,11 +66,13 @@ ElementDifference element_difference(const SnapshotTensor& left, const SnapshotT
 /// Possible cause of a ratio.
 struct Explanation {
   double ratio = 0;
-  std::string text;  ///< the ratio
-  std::string cause;
-  double scale = 1;  ///< a precision is relative to this
+  std::string text;   ///< the ratio
+  std::string cause;  ///< empty: it is a simple ratio, and nothing in the job is of that size
+  double scale = 1;   ///< a precision is relative to this
   FindingKind kind = FindingKind::scaled_by_a_constant;
 };
+
+std::string one_more(std::int64_t n) { return fmt::format("({0}+1)/{0}", n); }
 
 /// Causes by one of the sizes of the job.
 void add_causes(const KnownSize& size, std::vector<Explanation>& known) {
@@ -79,7 +81,7 @@ void add_causes(const KnownSize& size, std::vector<Explanation>& known) {
                    fmt::format("divided by the {} {}", size.count, size.what), 1 / n});
   known.push_back({n, fmt::format("{}", size.count),
                    fmt::format("summed over the {} {}", size.count, size.what), n});
-  known.push_back({(n + 1) / n, fmt::format("({0}+1)/{0}", size.count),
+  known.push_back({(n + 1) / n, one_more(size.count),
                    fmt::format("of {} {}, the k-th counted k times", size.count, size.what), 1});
 }
 
@@ -99,12 +101,15 @@ std::vector<Explanation> explanations(int world_size, const std::vector<KnownSiz
       {-1, "-1", "the sign is flipped", 1, FindingKind::sign_flipped},
       {0, "0", "nothing arrived", kNothing, FindingKind::nothing_arrived},
   };
+  if (world_size > 1) {
+    known.push_back({(w + 1) / w, one_more(world_size),
+                     fmt::format("of {} ranks, the k-th counted k times", world_size), 1});
+  }
   for (const KnownSize& size : others) {
     if (size.count > 1) add_causes(size, known);
   }
   for (int n = 2; n <= 16; ++n) {
-    known.push_back({(n + 1.0) / n, fmt::format("({0}+1)/{0}", n),
-                     fmt::format("{} parts, the k-th counted k times", n), 1});
+    known.push_back({(n + 1.0) / n, one_more(n), "", 1});
     known.push_back({1.0 / n, fmt::format("1/{}", n), fmt::format("divided by {}", n), 1.0 / n});
     known.push_back({static_cast<double>(n), fmt::format("{}", n),
                      fmt::format("counted {} times", n), static_cast<double>(n)});
@@ -198,7 +203,11 @@ RatioMeaning meaning_of_ratio(double ratio, int world_size, double precision,
   std::vector<std::string> causes;
   for (const Explanation& known : fitting) {
     if (known.text != first.text) return {};  // ambiguous at this precision
-    causes.push_back(known.cause);
+    if (!known.cause.empty()) causes.push_back(known.cause);
+  }
+  if (causes.empty()) {
+    const auto parts = std::lround(1 / (first.ratio - 1));
+    return {first.kind, fmt::format("{}/{} of the right value", parts + 1, parts)};
   }
   return {first.kind, fmt::format("{}: {}", first.text, fmt::join(causes, ", or "))};
 }

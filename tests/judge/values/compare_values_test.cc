@@ -67,7 +67,8 @@ TEST(RatioInWords, KnowsWholeMultiplesAndTheirParts) {
   EXPECT_THAT(meaning_of_ratio(1.0 / 9, 3, 1e-6).words, HasSubstr("averaged three times"));
   EXPECT_THAT(meaning_of_ratio(16, 2, 1e-6).words, HasSubstr("counted 16 times"));
   EXPECT_THAT(meaning_of_ratio(1.0 / 16, 3, 1e-6).words, HasSubstr("divided by 16"));
-  EXPECT_THAT(meaning_of_ratio(17.0 / 16, 3, 1e-6).words, HasSubstr("(16+1)/16"));
+  EXPECT_EQ(meaning_of_ratio(17.0 / 16, 16, 1e-6).words,
+            "(16+1)/16: of 16 ranks, the k-th counted k times");
 }
 
 TEST(RatioInWords, TellsAllThatItMayComeFrom) {
@@ -82,6 +83,9 @@ TEST(RatioInWords, NamesFractionsThatNothingIsKnownOf) {
   EXPECT_EQ(meaning_of_ratio(0.625, 2, 1e-6).words, "5/8 of the right value");
   EXPECT_EQ(meaning_of_ratio(2.5, 2, 1e-6).words, "5/2 of the right value");
   EXPECT_EQ(meaning_of_ratio(0.875, 2, 1e-6).words, "7/8 of the right value");
+  EXPECT_EQ(meaning_of_ratio(1.1, 1, 1e-6).words, "11/10 of the right value");
+  EXPECT_EQ(meaning_of_ratio(17.0 / 16, 3, 1e-6).words, "17/16 of the right value");
+  EXPECT_EQ(meaning_of_ratio(1.1, 1, 1e-6).kind, FindingKind::scaled_by_a_constant);
   EXPECT_EQ(meaning_of_ratio(0.777, 2, 1e-6).words, "");
   EXPECT_EQ(meaning_of_ratio(0.625, 2, 1e-2).words, "");
 }
@@ -101,8 +105,7 @@ TEST(RatioInWords, KnowsTheSizesOfTheJob) {
   EXPECT_EQ(meaning_of_ratio(0.25, 3, 1e-6, sizes).words,
             "1/4: divided by the 4 micro-batches, or divided by 4");
   EXPECT_EQ(meaning_of_ratio(1.25, 3, 1e-6, sizes).words,
-            "(4+1)/4: of 4 micro-batches, the k-th counted k times, or 4 parts, the k-th counted k "
-            "times");
+            "(4+1)/4: of 4 micro-batches, the k-th counted k times");
   EXPECT_EQ(meaning_of_ratio(24, 2, 1e-6, {{24, "micro-batches"}}).words,
             "24: summed over the 24 micro-batches");
   EXPECT_EQ(meaning_of_ratio(65536, 2, 1e-6).words, "65536: scaled by 2^16, as by a loss scale");
