@@ -13,6 +13,9 @@ namespace lockstep {
 
 namespace {
 
+/// A rest that is so small against a difference by a ratio is 1/200 of both together.
+constexpr double kSmallRest = 0.1;
+
 bool has_same_bits(const WholeTensor& a, const WholeTensor& b) {
   return a.digest && b.digest && a.digest == b.digest && a.dtype == b.dtype;
 }
@@ -151,8 +154,9 @@ TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, dou
   difference.likeness =
       difference.relative > kFault * tolerance ? Likeness::different : Likeness::undecided;
   if (!difference.ratio || b.norm == 0) return difference;
-  if (rest <= tolerance * b.norm) {  // the distance follows from the ratio, which is no estimate
-    difference.relative = std::abs(*difference.ratio - 1) * a.norm / scale;
+  const double by_ratio = std::abs(*difference.ratio - 1) * a.norm;
+  if (rest <= kSmallRest * by_ratio) {  // the distance follows from the ratio, which is no estimate
+    difference.relative = by_ratio / scale;
     difference.is_estimate = false;
   }
   const RatioMeaning meaning =

@@ -59,6 +59,16 @@ TEST(CompareTensors, NamesMultiplesExactly) {
   EXPECT_EQ(compare(ramp(1), ramp(-1)).cosine, -1);
 }
 
+TEST(CompareTensors, TakesTheDistanceFromTheRatioOnlyIfLittleElseDiffers) {
+  // Elements of a tensor without an error: 1 % larger, and as far apart in another direction.
+  std::vector<float> a(16, 1), b(16, 1.01F);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] += i % 2 == 0 ? 0.02F : -0.02F;
+  const TensorDifference found = compare_tensors(tensor_of(a), tensor_of(b), 0.02, 0, {2});
+  EXPECT_EQ(found.likeness, Likeness::undecided);
+  EXPECT_NEAR(found.relative, 0.0221, 1e-4) << "above the tolerance";
+  EXPECT_FALSE(found.is_estimate);
+}
+
 TEST(CompareTensors, LeavesSmallTensorsToTheNormOfAll) {
   const WholeTensor noise = tensor_of(ramp(1e-9F)), other = tensor_of(ramp(-2e-9F));
   EXPECT_EQ(compare_tensors(noise, other, kTolerance, 0, {2}).likeness, Likeness::different);
