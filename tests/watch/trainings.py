@@ -402,7 +402,7 @@ def surroundings():
     return losses
 
 
-surroundings.variables = {"LOCKSTEP_WATCH_DATA": "1"}
+surroundings.variables = {"LOCKSTEP_WATCH_DATA": "1", "LOCKSTEP_WATCH_ALSO": "buffers"}
 
 
 def probe_of_rank_0():

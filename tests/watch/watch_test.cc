@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Healthy{"checkpoint_and_evaluation"}, Healthy{"replicas_computed"},
                     Healthy{"local_sgd", 4, 4, 12, 3}, Healthy{"everything_else", 6, 6},
                     Healthy{"parameter_replaced"}, Healthy{"trained_one_after_another", 8, 8},
-                    Healthy{"surroundings"}, Healthy{"probe_of_rank_0", 6, 4}),
+                    Healthy{"surroundings"}, Healthy{"probe_of_rank_0"}),
     name_of);
 
 /// A planted fault and the first finding that it has to give.

@@ -27,35 +27,35 @@ def modules_of_process(module_type):
 
 
 def roots_of(modules):
-    """The modules that are part of no other, in the order of their creation as far as known."""
-    children = {id(child) for module in modules for child in children_of(module).values()}
-    return [module for module in modules if id(module) not in children]
-
-
-def children_of(module):
-    """Its modules by name; none if its constructor failed."""
-    return getattr(module, "_modules", None) or {}
+    """The modules that are part of no other, in the order of their creation as far as known. None of those
+    whose constructor failed: they have no parts yet."""
+    whole = [module for module in modules if getattr(module, "_modules", None) is not None]
+    children = {id(child) for module in whole for child in module._modules.values()}
+    return [module for module in whole if id(module) not in children]
 
 
 def _class_of(root):
     """The name of its class, of that of the module inside if it is a wrapper."""
-    while len(children_of(root)) == 1 and next(iter(children_of(root))) in _WRAPPED:
-        root = next(iter(children_of(root).values()))
-    return type(root).__name__
+    while True:
+        parts = getattr(root, "_modules", None) or {}
+        name, part = next(iter(parts.items()), ("", None))
+        if len(parts) != 1 or name not in _WRAPPED or part is None:
+            return type(root).__name__
+        root = part
 
 
 def _parameters_of(root):
-    """Pairs of name and parameter; none of a module that was not made completely."""
+    """Pairs of name and parameter."""
     try:
         return [(plain_name(name), parameter) for name, parameter in root.named_parameters()]
-    except Exception:  # also of one that overrides the method
+    except Exception:  # of a class that overrides the method
         return []
 
 
 def _is_of_module(tensor):
     from torch.nn import Parameter
 
-    return isinstance(tensor, Parameter)  # true of its stand-ins, too
+    return isinstance(tensor, Parameter)
 
 
 class _Parameter:
