@@ -45,7 +45,7 @@ class HelpFormatter : public CLI::Formatter {
   }
 
   std::string make_usage(const CLI::App* app, std::string name) const override {
-    return "\n" + usage_line(*app, name) + "\n\n";
+    return usage_line(*app, name) + "\n";
   }
 
   std::string make_option(const CLI::Option* option, bool is_positional) const override {

@@ -126,7 +126,8 @@ class Meanwhile {
   /// will not.
   bool is_time_to_end() const {
     constexpr std::chrono::seconds kLongest(60);
-    return follower_.last_step() > asked_at_ ||
+    // One rank may be a step ahead of the others, which have not stored theirs yet.
+    return follower_.first_step() > asked_at_ || follower_.last_step() > asked_at_ + 1 ||
            std::chrono::steady_clock::now() - asked_since_ > kLongest;
   }
 

@@ -236,7 +236,7 @@ TEST(RankWithStepsOfItsOwn, LeavesTheJobUndecidedAndSaysWhere) {
   EXPECT_EQ(judged.results[0].verdict, Verdict::undecided);
   EXPECT_EQ(judged.results[0].reason,
             "rank 0 stepped optimizers in step 4 that rank 1 did not (probe), so its later steps "
-            "have other numbers and cannot be compared");
+            "have other numbers and cannot be compared (--ignore leaves those optimizers out)");
 }
 
 /// The probe is new in step 2, and its parameters are observed before it on rank 0 alone.

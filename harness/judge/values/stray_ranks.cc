@@ -53,7 +53,7 @@ void StrayRanks::see(std::int64_t step, const std::vector<HeldTensor>& tensors) 
       if (!words_.empty()) break;
       words_ = fmt::format(
           "rank {} stepped optimizers in step {} that rank {} did not ({}), so its later steps "
-          "have other numbers and cannot be compared",
+          "have other numbers and cannot be compared (--ignore leaves those optimizers out)",
           rank, step, other, *own.begin());
       break;
     }
