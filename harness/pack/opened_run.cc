@@ -25,6 +25,7 @@ RunRecord OpenedRun::record() const {
   try {
     return load_record(folder_);
   } catch (const Error& error) {
+    if (folder_ == shown_) throw;
     std::string text = error.what();
     const std::string folder = folder_.string();
     for (std::size_t at = 0; (at = text.find(folder, at)) != text.npos;) {
