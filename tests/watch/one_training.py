@@ -2,10 +2,13 @@
 FAULT_FROM it is so from that step on. SAME_DATA: all ranks see the same samples. SCALED_FROM: gradients are doubled
 on all ranks from that step on. NOISE: they grow by 0.001 with each run; the file counts the runs. PAUSE: seconds in
 each step. CHECKPOINT, COMPILE: so is the module. WORKERS: data workers are forked before the ranks meet. END: how the
-ranks end, `_exit` or `kill` (rank 1)."""
+ranks end, `_exit` or `kill` (rank 1), or `first`: rank 1 raises before its first step. TOOL: rank 0 first runs a
+process of its own that trains."""
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import torch
@@ -21,6 +24,9 @@ if "WORKERS" in os.environ:
     next(workers)
 meeting.join()
 torch.manual_seed(0)
+if "TOOL" in os.environ and dist.get_rank() == 0:
+    subprocess.run([sys.executable, "-c", "import torch; p = torch.nn.Parameter(torch.ones(2)); "
+                    "p.sum().backward(); torch.optim.SGD([p], 0.1).step()"], check=True)
 
 
 class Model(nn.Sequential):
@@ -40,6 +46,8 @@ if "NOISE" in os.environ:
         dist.barrier()
         if dist.get_rank() == 0:
             runs.write("x")
+if os.environ.get("END") == "first" and dist.get_rank() == 1:
+    raise ValueError("bad sample 17")
 wrapped = nn.parallel.DistributedDataParallel(module)
 optimizer = torch.optim.AdamW(module.parameters())
 for step in range(int(os.environ.get("STEPS", "4"))):

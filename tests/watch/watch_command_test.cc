@@ -205,6 +205,21 @@ TEST_F(WatchCommand, JudgesRanksThatLeaveWithoutCleaningUp) {
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("in lockstep: 4 of 4 parameters"));
 }
 
+TEST_F(WatchCommand, NamesTheErrorThatEndsARankBeforeItsFirstStep) {
+  const Outcome outcome = watch("", "env END=first " + two_ranks("one_training"));
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err),
+              HasSubstr("raised before the first step: ValueError: bad sample 17"));
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("rank 1 raised an error: ValueError: bad sample"));
+}
+
+/// It has the variables of the rank, also its number.
+TEST_F(WatchCommand, DoesNotTakeAProcessThatARankStartsForTheRank) {
+  const Outcome outcome = watch("", "env TOOL=1 " + two_ranks("one_training"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("in lockstep: 4 of 4 parameters"));
+}
+
 TEST_F(WatchCommand, PassesTheStatusOfAJobOnWhoseRankWasKilled) {
   const Outcome outcome = watch("", "env END=kill " + torchrun("one_training"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;

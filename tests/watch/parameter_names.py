@@ -1,0 +1,79 @@
+"""How the hook names the parameters of optimizers, without files: parameter_names.py PYTHON_FOLDER"""
+
+import gc
+import sys
+import weakref
+
+import torch
+from torch import nn
+
+
+class Critic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 1)
+
+
+class Wrapper(nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+
+def names_in(optimizers, optimizer):
+    return [named.name for _, named in optimizers.of(optimizer).parameters]
+
+
+def sgd(module):
+    return torch.optim.SGD(module.parameters(), lr=0.1)
+
+
+def check_wrapped_models(optimizers):
+    """A second model of equal names has the class of the module inside its wrapper."""
+    first, second = Wrapper(Critic()), Wrapper(Critic())
+    assert names_in(optimizers, sgd(first)) == ["layer.weight", "layer.bias"]
+    assert names_in(optimizers, sgd(second)) == ["Critic.layer.weight", "Critic.layer.bias"]
+
+
+def check_lifetimes(optimizers):
+    """Nothing is kept alive, and no name is used again: when a rank collects garbage is chance."""
+    module = nn.Linear(2, 2)
+    optimizer = sgd(module)
+    assert names_in(optimizers, optimizer) == ["weight", "bias"]
+    gone = weakref.ref(module.weight), weakref.ref(optimizer)
+    del module, optimizer
+    gc.collect()
+    assert gone[0]() is None and gone[1]() is None
+    another = nn.Linear(2, 2)
+    assert names_in(optimizers, sgd(another)) == ["Linear.weight", "Linear.bias"]
+
+
+def check_replaced_parameters(optimizers):
+    module = Critic()
+    optimizer = sgd(module)
+    before = names_in(optimizers, optimizer)
+    module.layer.weight = nn.Parameter(torch.zeros(1, 5))
+    optimizer.param_groups[0]["params"][0] = module.layer.weight
+    known = optimizers.of(optimizer)
+    assert known.parameters[0][0] is module.layer.weight
+    assert names_in(optimizers, optimizer) == before, names_in(optimizers, optimizer)
+    # The place of a parameter that only moved is not free.
+    added = nn.Parameter(torch.zeros(3))
+    optimizer.param_groups[0]["params"].insert(0, added)
+    assert names_in(optimizers, optimizer)[1:] == before
+
+
+def main():
+    sys.path.insert(0, sys.argv[1])
+    from lockstep._optimizers import Optimizers
+    from lockstep._settings import Settings
+
+    for check in check_wrapped_models, check_lifetimes, check_replaced_parameters:
+        optimizers = Optimizers(torch, Settings())
+        optimizers.use_rank(0)
+        check(optimizers)
+        gc.collect()
+    print("names are as expected")
+
+
+main()
