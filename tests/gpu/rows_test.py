@@ -43,7 +43,7 @@ class Tensor:
 
     dtype, layout = "torch.float32", "torch.strided"
     gpu_is_full = False
-    is_meta = is_quantized = False
+    is_meta = is_quantized = is_nested = False
 
     def __init__(self, values, device, is_dense=True):
         self._values, self.device, self._is_dense = array.array("f", values), device, is_dense
