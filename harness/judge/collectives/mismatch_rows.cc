@@ -25,6 +25,8 @@ CallOfRank shown_call(const Collective& call, const RankExit* end) {
   return shown;
 }
 
+}  // namespace
+
 CollectiveRow shown_row(const CellEvidence& cell, const Group& group, std::uint64_t number) {
   const Row row = row_of(group, number);
   CollectiveRow shown;
@@ -37,8 +39,6 @@ CollectiveRow shown_row(const CellEvidence& cell, const Group& group, std::uint6
   shown.differs = row.size() < group.members.size() || classes_of(row, may_meet).size() > 1;
   return shown;
 }
-
-}  // namespace
 
 std::vector<CollectiveRow> rows_around(const CellEvidence& cell, const Group& group,
                                        std::uint64_t number) {

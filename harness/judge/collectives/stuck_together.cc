@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "harness/judge/collectives/call_words.h"
-#include "harness/judge/ranks/exits.h"
+#include "harness/judge/collectives/mismatch_rows.h"
 #include "harness/record/collective_words.h"
 #include "reports/record/mismatch_table.h"
 
@@ -31,24 +31,6 @@ std::uint64_t number_of_open(const Group& group) {
   return 0;
 }
 
-CollectiveRow shown_row(const CellEvidence& cell, const Row& row, std::int64_t number) {
-  CollectiveRow shown;
-  shown.number = number;
-  shown.step = row.begin()->second->step;
-  shown.calls.resize(static_cast<std::size_t>(cell.evidence->processes()));
-  for (const auto& [rank, call] : row) {
-    CallOfRank& one = shown.calls[static_cast<std::size_t>(rank)];
-    one.text = call_in_words(*call);
-    one.site = call->site;
-    one.is_open = true;
-    const RankExit* const end = exit_of(cell, rank);
-    if (end && end->ended_ns) {
-      one.open_s = static_cast<double>(*end->ended_ns - call->entered_ns) * 1e-9;
-    }
-  }
-  return shown;
-}
-
 }  // namespace
 
 std::optional<GroupMismatch> stuck_together(const CellEvidence& cell, const Group& group) {
@@ -67,7 +49,7 @@ std::optional<GroupMismatch> stuck_together(const CellEvidence& cell, const Grou
   stuck.group = group.name;
   stuck.number = static_cast<std::int64_t>(number);
   stuck.step = row.begin()->second->step;
-  stuck.rows = {shown_row(cell, row, stuck.number)};
+  stuck.rows = {shown_row(cell, group, number)};
   stuck.sentence = fmt::format(
       "{} are all in {}, {}, and none leaves it: another root or operation on some of them, or the "
       "network.",
