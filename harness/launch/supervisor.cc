@@ -223,16 +223,16 @@ void Supervisor::ask_rest_to_end() {
 void Supervisor::end_rest(const Reason& reason) {
   if (clean_up_ > clean_up_.zero()) ask_rest_to_end();
   std::vector<std::pair<std::size_t, Reason>> rest;
-  std::vector<pid_t> leaders;
   for (std::size_t rank = 0; rank < pids_.size(); ++rank) {
     if (pids_[rank] == 0) continue;
-    leaders.push_back(pids_[rank]);
     const siginfo_t stop = look_at(pids_[rank], WSTOPPED);
     const bool is_stopped = stop.si_pid != 0;
     rest.emplace_back(
         rank, is_stopped ? Reason{ExitCause::stopped, "stopped by " + signal_name(stop.si_status)}
                          : reason);
   }
+  std::vector<pid_t> leaders = pids_;
+  std::erase(leaders, 0);
   kill_together(leaders);
   for (const auto& [rank, why] : rest) {
     reap(rank);
