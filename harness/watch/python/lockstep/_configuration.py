@@ -1,7 +1,7 @@
 """The configuration of a training, as far as a comparison of two runs should see it."""
 
 _MOST_OPTIMIZERS = 8  # optimizers of single parameters are many
-_MOST_GROUPS = 4
+_MOST_GROUPS = 4  # both limits: see harness/diff/hyperparameters.cc
 _LONGEST = 80
 
 

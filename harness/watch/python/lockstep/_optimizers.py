@@ -41,7 +41,7 @@ class Optimizers:
 
     def of(self, optimizer):
         """What is known about an optimizer, with the parameters that it has now."""
-        known = self._known(optimizer)
+        known = self.known(optimizer)
         if known is None:
             known = self._add(optimizer)
         now = [tensor for group in optimizer.param_groups for tensor in group["params"]]
@@ -51,7 +51,8 @@ class Optimizers:
             self._take(optimizer, known, now)
         return known
 
-    def _known(self, optimizer):
+    def known(self, optimizer):
+        """The same as of its last `of`; None: there was none."""
         reference, known = self._by_id.get(id(optimizer), (lambda: None, None))
         return known if reference() is optimizer else None
 
@@ -89,7 +90,7 @@ class Optimizers:
         return [(tensor, self._parameter(tensor)) for tensor in self._names.add_rest()]
 
     def steps_of(self, optimizer):
-        known = self._known(optimizer)
+        known = self.known(optimizer)
         return known.steps if known is not None else 0
 
     def have_only_copies(self):

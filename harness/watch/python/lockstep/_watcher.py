@@ -198,8 +198,7 @@ class Watcher:
             return  # an optimizer inside of another one
         if self._is_estimate(optimizer):
             return
-        if self._watch is None:
-            self._open()
+        self._open()
         known = self._optimizers.of(optimizer)
         known.steps += 1
         known.is_in_step = self._begin_step_if_new(known)
@@ -243,8 +242,7 @@ class Watcher:
             if not self._has_also:
                 self._also.observe_process(self._watch, self._optimizers.left_out)
                 self._has_also = True
-        # Optimizers of single parameters are many: their step ends when the next one begins.
-        if self._is_of_many(known):
+        if self._has_end(known):
             self._watch.end_step()
 
     def skipped_step(self, optimizer):
@@ -261,8 +259,7 @@ class Watcher:
             self._note({})
 
     def _note_capture(self):
-        if self._watch is None:
-            self._open()
+        self._open()
         self._captured += 1
         self._note({})
         if self._captured == 1 and self._rank == 0:
@@ -308,10 +305,10 @@ class Watcher:
         return first is not None and is_stand_in(first)
 
     def _is_late(self, known):
-        return self._step > 1 and known.steps == 1 and self._is_of_many(known)
+        return self._step > 1 and known.steps == 1 and self._has_end(known)
 
-    def _is_of_many(self, known):
-        """Whether it is not one of many optimizers of single parameters."""
+    def _has_end(self, known):
+        """Whether its step ends with it. Optimizers of single parameters are many."""
         return len(known.parameters) > 1 or self._optimizers.count < 4
 
     def _begin_step(self):
@@ -361,12 +358,13 @@ class Watcher:
     def _observe_backward(self, optimizer, parameter, gradient):
         """Of one backward pass, before it is added to `grad` and reduced. It belongs to the next step if
         the parameter has stepped in this one."""
-        if self._watch is None:
-            self._open()
-        known = self._optimizers.of(optimizer)
+        self._open()
         is_next = self._step == 0 or id(parameter) in self._stepped
         if not (self._steps.is_due(self._step + 1) if is_next else self._is_observed):
             return
+        known = self._optimizers.known(optimizer)
+        if known is None or id(parameter) not in known.contributions:
+            known = self._optimizers.of(optimizer)  # looks at all parameters
         count = known.backward_passes.get(id(parameter), 0)
         known.backward_passes[id(parameter)] = count + 1
         if not known.contributions:
@@ -381,8 +379,7 @@ class Watcher:
             rows.write()
 
     def _observe_value(self, name, value):
-        if self._watch is None:
-            self._open()
+        self._open()
         if self._step == 0:
             self._begin_step()
         if not self._is_observed:
@@ -397,6 +394,9 @@ class Watcher:
     # Files.
 
     def _open(self):
+        """Opens the files of this rank, once."""
+        if self._watch is not None:
+            return
         rank, world = rank_and_world()
         if not has_joined() and _stalls.is_counted_elsewhere(self._settings.folder, rank):
             raise _IsNoRank
