@@ -189,20 +189,28 @@ void check_node(const WatchWords& words) {
   }
 }
 
+bool takes_value(const CLI::Option& option) { return option.get_expected_max() > 0; }
+
+void check_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::vector<std::string>& values = option->results();
+    if (!takes_value(*option) || std::find(values.begin(), values.end(), "") == values.end())
+      continue;
+    throw bad_value(option->get_name(), "", "a value, or leave the option out");
+  }
+}
+
 /// The command that does the same again: without what says only where and how it is reported.
 std::vector<std::string> command_of(const WatchWords& words) {
   std::vector<std::string> command{"lockstep", "watch"};
   for (const CLI::Option* option : words.app->get_options()) {
     if (option->count() == 0) continue;
     const std::string name = "--" + option->get_lnames().front();
-    const std::vector<std::string>& values = option->results();
-    const bool is_flag = option->get_expected_max() == 0;
-    if (!is_flag && std::find(values.begin(), values.end(), "") != values.end()) {
-      throw bad_value(name, "", "a value, or leave the option out");
-    }
     if (name == "--out" || name == "--format" || name == "--quiet" || name == "--verbose") continue;
     command.push_back(name);
-    if (!is_flag) command.push_back(fmt::format("{}", fmt::join(values, ",")));
+    if (takes_value(*option)) {
+      command.push_back(fmt::format("{}", fmt::join(option->results(), ",")));
+    }
   }
   command.emplace_back("--");
   command.insert(command.end(), words.job.begin(), words.job.end());
@@ -216,6 +224,7 @@ WatchRequest request_of(const WatchWords& words) {
   }
   WatchRequest request;
   request.job = words.job;
+  check_values(*words.app);
   request.command = command_of(words);
   request.every = whole_number<std::int64_t>("--every", words.every, 1, kMostSteps);
   request.from = whole_number<std::int64_t>("--from", words.from, 1, kMostSteps);
