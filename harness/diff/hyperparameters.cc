@@ -14,6 +14,10 @@ namespace lockstep {
 
 namespace {
 
+// What the hook records last of a rank and of an optimizer: the limits of its _configuration.py.
+constexpr const char* kLastOptimizer = " 7";
+constexpr const char* kLastGroup = " group 3";
+
 /// The parts of "AdamW 1 group 0.lr"; the kind is empty if it is none of an optimizer.
 struct Hyperparameter {
   std::string kind;  ///< of the optimizer
@@ -27,8 +31,8 @@ Hyperparameter hyperparameter_of(const Setting& setting) {
   if (dot == std::string::npos) return {};
   const std::string owner = setting.name.substr(0, dot);
   const std::string kind = owner.substr(0, owner.find(' '));
-  return {kind, setting.name.substr(dot + 1), owner.starts_with(kind + " 7"),
-          owner.ends_with(" group 3")};
+  return {kind, setting.name.substr(dot + 1), owner.starts_with(kind + kLastOptimizer),
+          owner.ends_with(kLastGroup)};
 }
 
 /// What each hyperparameter is, in any optimizer and group on any rank.

@@ -129,14 +129,19 @@ TEST(ChartFold, JoinsStepsInARowToARun) {
   EXPECT_EQ(map.differing[0].last, 60);
 }
 
-/// A rank that observed nothing has no value there, although the others agree.
-TEST(ChartFold, LeavesAGapWhereARankObservedNothing) {
-  ChartedJob job(2);
+/// Of two ranks that agree in three steps, as far as both observe them.
+void write_without_rank_1_in_step_3(ChartedJob& job) {
   for (std::int64_t step = 1; step <= 3; ++step) {
     job.observe(0, step, "a", 1);
     if (step < 3) job.observe(1, step, "a", 1);
   }
   job.write();
+}
+
+/// A rank that observed nothing has no value there, although the others agree.
+TEST(ChartFold, LeavesAGapWhereARankObservedNothing) {
+  ChartedJob job(2);
+  write_without_rank_1_in_step_3(job);
   const StepSeries series = job.charts().series;
   ASSERT_EQ(series.norms.size(), 2U);
   EXPECT_TRUE(std::isnan(series.norms[1].values[2]));
@@ -170,11 +175,7 @@ TEST(ChartFold, CountsTensorsOfTwoRanksAndThoseThatOneLacks) {
 /// The other rank hangs, so there is nothing to have drifted from.
 TEST(ChartFold, HasNoDriftInAStepOfOneRank) {
   ChartedJob job(2);
-  for (std::int64_t step = 1; step <= 3; ++step) {
-    job.observe(0, step, "a", 1);
-    if (step < 3) job.observe(1, step, "a", 1);
-  }
-  job.write();
+  write_without_rank_1_in_step_3(job);
   for (const IndexUse use : {IndexUse::believed, IndexUse::ignored}) {
     const StepSeries series = job.charts(use).series;
     EXPECT_EQ(series.drift[1], 0);
