@@ -1,10 +1,10 @@
 """Names of parameters, as the user knows them."""
 
-import gc
 import re
 import weakref
 
-from lockstep._placement import has_zero, parts_of_fsdp1, parts_of_zero
+from lockstep._objects import objects_of
+from lockstep._placement import has_zero, parts_of_fsdp1, parts_of_pipeline, parts_of_zero
 
 # Parts of names that wrappers add: DDP and DataParallel "module." at the beginning, torch.compile
 # "_orig_mod.", FSDP "_fsdp_wrapped_module.", activation checkpoints "_checkpoint_wrapped_module.".
@@ -23,7 +23,7 @@ def plain_name(name):
 
 def modules_of_process(module_type):
     """All modules that this process has."""
-    return [thing for thing in gc.get_objects() if issubclass(type(thing), module_type)]
+    return objects_of(module_type)
 
 
 def roots_of(modules):
@@ -91,7 +91,8 @@ class Names:
         # A plain tensor is in no module, and the search takes long.
         if has_zero() or any(_is_of_module(parameter) for _, _, parameter in new):
             modules = modules_of_process(self._module_type)
-            parts = parts_of_fsdp1(modules)
+            parts = parts_of_pipeline()
+            parts.update(parts_of_fsdp1(modules))
             zero_parts, copies = parts_of_zero()
             parts.update(zero_parts)
             copied = {id(one) for group in copies.values() for one in group}
@@ -115,7 +116,7 @@ class Names:
         """Names the other parameters of the models of those that have names. Returns them."""
         held, rest = set(self._known), []
         modules = modules_of_process(self._module_type)
-        parts = parts_of_fsdp1(modules)
+        parts = {**parts_of_pipeline(), **parts_of_fsdp1(modules)}
         for root in roots_of(modules):
             inside = _parameters_of(root)
             if held.isdisjoint(id(parameter) for _, parameter in inside):

@@ -1,8 +1,9 @@
 """The part of a tensor that a rank holds, and the ranks that hold copies of it. Runs no operation of
 torch on a DTensor, because it could communicate."""
 
-import gc
 import sys
+
+from lockstep._objects import objects_of, type_of
 
 
 class Placement:
@@ -107,6 +108,15 @@ def parts_of_fsdp1(modules):
     return parts
 
 
+def parts_of_pipeline():
+    """Part and group of the parameters in the stages of pipelines, by id: ranks with one stage hold copies."""
+    stage_type = type_of("torch.distributed.pipelining.stage", "_PipelineStageBase")
+    if stage_type is None:
+        return {}
+    return {id(parameter): (None, "stage %d" % stage.stage_index)
+            for stage in objects_of(stage_type) for parameter in stage.submod.parameters()}
+
+
 # Modules of DeepSpeed, the optimizers in them that divide parameters, and where those keep their parts.
 _ZERO = (("deepspeed.runtime.zero.stage_1_and_2", "DeepSpeedZeroOptimizer", "single_partition_of_fp32_groups"),
          ("deepspeed.runtime.zero.stage3", "DeepSpeedZeroOptimizer_Stage3", "fp32_partitioned_groups_flat"))
@@ -122,10 +132,10 @@ def parts_of_zero():
     the modules that they are copied to after each step, of stages 1 and 2, by id of the flat one."""
     parts, copies = {}, {}
     for module, name, attribute in _ZERO:
-        owner = getattr(sys.modules.get(module), name, None)
+        owner = type_of(module, name)
         if owner is None:
             continue
-        for optimizer in [thing for thing in gc.get_objects() if issubclass(type(thing), owner)]:
+        for optimizer in objects_of(owner):
             world = sys.modules["torch.distributed"]
             group = getattr(optimizer, "dp_process_group", None)
             rank, size = world.get_rank(group), world.get_world_size(group)
