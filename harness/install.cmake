@@ -30,6 +30,8 @@ add_custom_command(OUTPUT ${manual}.stamp
                    COMMENT "Writing the manual" VERBATIM)
 add_custom_target(lockstep_manual ALL DEPENDS ${manual}.stamp)
 install(DIRECTORY ${manual}/ DESTINATION share COMPONENT manual)
+get_property(installed GLOBAL PROPERTY LOCKSTEP_INSTALLED)
+add_custom_target(lockstep_installed DEPENDS lockstep_manual lockstep_watch ${installed})
 
 if(LOCKSTEP_TORCH)
   install(EXPORT lockstep_scenarios NAMESPACE lockstep:: DESTINATION ${package})
