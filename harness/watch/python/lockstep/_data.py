@@ -4,6 +4,7 @@ from lockstep._placement import is_stand_in
 from lockstep._rows import Named, Rows
 
 _MOST_BATCHES = 1024  # of a step that are observed
+_MOST_OF_EVALUATION = 64  # modules in evaluation mode may train, or run through a whole data set
 
 
 class Data:
@@ -11,6 +12,7 @@ class Data:
         self._torch = torch
         self._forwards = []  # modules whose forward passes run, outermost first
         self._batches = []  # inputs of the forward passes since the last step
+        self._are_of_training = False  # of modules in training mode
         self._written = 0  # in this step
         self._inputs = {}  # by name
 
@@ -22,14 +24,22 @@ class Data:
         while self._forwards and self._forwards.pop() is not module:
             pass  # of a module that raised
         is_recomputed = self._torch._C._current_graph_task_id() != -1  # in backward
-        if self._forwards or not is_wanted or is_recomputed or kwargs is None or not module.training:
+        if self._forwards or not is_wanted or is_recomputed or kwargs is None:
             return
-        if not self._torch.is_grad_enabled() or len(self._batches) == _MOST_BATCHES:
+        if not self._torch.is_grad_enabled() or not self._has_room(module.training):
             return
         inputs = [("input %d" % i, value) for i, value in enumerate(args)] + sorted(kwargs.items())
         self._batches.append([(name, value.detach().clone()) for name, value in inputs
                               if isinstance(value, self._torch.Tensor)
                               and not is_stand_in(value) and not value.is_nested])
+
+    def _has_room(self, is_of_training):
+        """Passes in evaluation mode are those of an evaluation if others are in training mode."""
+        if is_of_training and not self._are_of_training:
+            self._are_of_training, self._batches = True, []
+        if not is_of_training:
+            return not self._are_of_training and len(self._batches) < _MOST_OF_EVALUATION
+        return len(self._batches) < _MOST_BATCHES
 
     def begin_step(self):
         self._written = 0
@@ -37,7 +47,7 @@ class Data:
     def take(self):
         """The inputs since the last call."""
         self._forwards, batches = [], self._batches
-        self._batches = []
+        self._batches, self._are_of_training = [], False
         return batches
 
     def write(self, batches, watch, rank):
