@@ -99,7 +99,7 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
       ->type_name("ACTION")
       ->capture_default_str();
   app.add_option("--expect", words.expect,
-                 "exit with 0 if the job does so: agrees, diverges or hangs")
+                 "exit with 0 if the job does so: agrees, diverges, hangs, or not-finite")
       ->type_name("OUTCOME");
   app.add_option("--min-steps", words.min_steps, "that all ranks must train for '--expect agrees'")
       ->type_name("N")
@@ -270,7 +270,7 @@ WatchRequest request_of(const WatchWords& words) {
   if (!words.expect.empty()) {
     request.expected = parse<ExpectedOutcome>(words.expect);
     if (!request.expected) {
-      throw bad_value("--expect", words.expect, "agrees, diverges or hangs");
+      throw bad_value("--expect", words.expect, "agrees, diverges, hangs or not-finite");
     }
   }
   // The status of a job that failed by itself says nothing about its ranks.
@@ -287,6 +287,13 @@ WatchRequest request_of(const WatchWords& words) {
   return request;
 }
 
+/// For a later `lockstep diff`.
+std::string advice_on(const RunRecord& run, const WatchWords& words) {
+  return is_recording(run.jobs[0]) && !words.has_data
+             ? "`lockstep diff` compares the samples, too, if both jobs are watched with --data.\n"
+             : "";
+}
+
 /// The report goes to standard error: standard output is the job's.
 ExitStatus watch(const WatchWords& words) {
   std::vector<const Renderer*> renderers;
@@ -300,19 +307,22 @@ ExitStatus watch(const WatchWords& words) {
       return difference_from(*reference, request.known, job, folder);
     };
   }
-  const WatchedJob watched = watch_job(request, LOCKSTEP_VERSION);
+  WatchedJob watched = watch_job(request, LOCKSTEP_VERSION);
+  const Screen screen = screen_of(STDERR_FILENO, verbosity_of(words.verbosity), watched.folder);
+  int exit = watched.exit;
+  ToldComparison compared;
+  if (reference) {
+    compared = compare_with(*reference, words.against, watched, request.known, screen.width);
+    exit = with_comparison(exit, compared.status);
+  }
+  std::fputs((render_screen(watched.run, screen) + known_in_words(watched.run, request.known) +
+              compared.text + advice_on(watched.run, words))
+                 .c_str(),
+             stderr);
+  if (words.runs_twice) run_again(request, watched, screen.width);
+  // Reports come last, with all comparisons.
   const auto unwritten =
       write_reports(renderers, watched.run, watched.folder, request.known, stderr);
-  const Screen screen = screen_of(STDERR_FILENO, verbosity_of(words.verbosity), watched.folder);
-  std::fputs(
-      (render_screen(watched.run, screen) + known_in_words(watched.run, request.known)).c_str(),
-      stderr);
-  if (words.runs_twice) run_again(request, watched, screen.width);
-  int exit = watched.exit;
-  if (reference) {
-    exit = with_comparison(exit,
-                           compare_with(*reference, watched.folder, request.known, screen.width));
-  }
   if (unwritten) throw *unwritten;  // last: the verdict is said, and the record is complete
   return static_cast<ExitStatus>(exit);
 }

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <utility>
 #include <vector>
 
 #include "harness/diff/diff_keys.h"
 #include "harness/diff/diff_runs.h"
 #include "harness/diff/diff_words.h"
+#include "harness/diff/job_comparison.h"
 #include "harness/record/run_folder.h"
+#include "harness/verdict/job_comparisons.h"
 #include "reports/base/error.h"
 #include "reports/base/plain_text.h"
 
@@ -21,6 +24,30 @@ void say(const std::string& text) { std::fputs(text.c_str(), stderr); }
 bool has_finished(const RunRecord& run) {
   const std::vector<RankExit>& exits = run.jobs[0].exits;
   return !exits.empty() && all_finished(exits);
+}
+
+JobComparison undecided_comparison(ComparedWith with, const std::string& folder,
+                                   const std::string& reason) {
+  JobComparison comparison{with, folder, {}, reason};
+  comparison.result.claim = claim_of(Compared::weight);
+  comparison.result.reason = reason;
+  return comparison;
+}
+
+/// The job has ended: a record that cannot be saved must not lose its verdict.
+void store(JobComparison comparison, WatchedJob& watched) {
+  JobRecord& job = watched.run.jobs[0];
+  job.comparisons.push_back(comparison);
+  JobRecord one = job;
+  one.comparisons = {std::move(comparison)};
+  add_comparisons(one);
+  one.comparisons = job.comparisons;
+  job = std::move(one);
+  try {
+    save_record(watched.folder, watched.run);
+  } catch (const Error& error) {
+    job.notes.push_back(std::string("its record was not saved: ") + error.what());
+  }
 }
 
 }  // namespace
@@ -38,17 +65,20 @@ std::optional<ForeignDifference> difference_from(const NamedJob& reference,
       fmt::format("compared with {}: {}", reference.files().shown(), verdict_in_words(diff))};
 }
 
-ExitStatus compare_with(const NamedJob& reference, const std::string& folder,
-                        const std::optional<KnownFindings>& known, std::size_t width) {
+ToldComparison compare_with(const NamedJob& reference, const std::string& shown,
+                            WatchedJob& watched, const std::optional<KnownFindings>& known,
+                            std::size_t width) {
   try {
-    const NamedJob job(folder);
+    const NamedJob job(watched.folder);
     const DiffRecord diff = diff_runs(reference.files(), job.files(),
                                       repetitions_of({&reference, &job}), DiffRequest());
-    say("\n" + diff_in_words(diff, width) + keys_in_words(diff, known));
-    return status_of(diff, known);
+    store(comparison_with_reference(diff, shown), watched);
+    return {"\n" + diff_in_words(diff, width) + keys_in_words(diff, known), status_of(diff, known)};
   } catch (const Error& error) {
-    say(fmt::format("\nThe job was not compared: {}\n", printable_error(error.what())));
-    return ExitStatus::undecided;
+    const std::string text =
+        fmt::format("The job was not compared: {}", printable_error(error.what()));
+    store(undecided_comparison(ComparedWith::reference, shown, text), watched);
+    return {"\n" + text + "\n", ExitStatus::undecided};
   }
 }
 
@@ -57,19 +87,24 @@ int with_comparison(int exit, ExitStatus comparison) {
   return is_own ? exit : static_cast<int>(worse(static_cast<ExitStatus>(exit), comparison));
 }
 
-void run_again(WatchRequest request, const WatchedJob& first, std::size_t width) {
+void run_again(WatchRequest request, WatchedJob& first, std::size_t width) {
   if (!has_finished(first.run)) return say("The job is not run again: it did not finish.\n");
   say("\nlockstep: the job runs again, to measure what does not reproduce\n");
   const std::filesystem::path folder = std::filesystem::path(first.folder) / kRepetitionFolder;
   request.out = folder.string();
   watch_job(request, LOCKSTEP_VERSION);
+  JobComparison comparison;
   try {
     const NamedJob one(first.folder), again(folder.string());
     const DiffRecord diff = diff_runs(one.files(), again.files(), {}, DiffRequest());
-    say(wrapped("The second run, compared with the first: " + verdict_in_words(diff), 0, 2, width));
+    comparison = comparison_with_repetition(diff, kRepetitionFolder);
   } catch (const Error& error) {
-    say(fmt::format("The second run was not compared: {}\n", printable_error(error.what())));
+    comparison = undecided_comparison(
+        ComparedWith::repetition, kRepetitionFolder,
+        fmt::format("The second run was not compared: {}", printable_error(error.what())));
   }
+  say(wrapped(comparison.sentence, 0, 2, width));
+  store(std::move(comparison), first);
 }
 
 }  // namespace lockstep

@@ -19,16 +19,25 @@ std::optional<ForeignDifference> difference_from(const NamedJob& reference,
                                                  const JobRecord& job,
                                                  const std::filesystem::path& folder);
 
-/// Compares the job in `folder`, which has ended, and prints the result on standard error. Without
-/// usable files it is undecided. `width`: columns.
-ExitStatus compare_with(const NamedJob& reference, const std::string& folder,
-                        const std::optional<KnownFindings>& known, std::size_t width);
+/// The text and the exit status of a comparison that is stored in the record of its job.
+struct ToldComparison {
+  std::string text;  ///< for the screen
+  ExitStatus status = ExitStatus::undecided;
+};
+
+/// Compares a job that has ended with `reference`, and stores that in its record and its folder.
+/// Without usable files it is undecided. `shown`: the reference as the user named it; `width`:
+/// columns.
+ToldComparison compare_with(const NamedJob& reference, const std::string& shown,
+                            WatchedJob& watched, const std::optional<KnownFindings>& known,
+                            std::size_t width);
 
 /// The exit status of a watch with that of a comparison: the worse one, but a status of the job
 /// itself stays.
 int with_comparison(int exit, ExitStatus comparison);
 
-/// Runs the job of `--twice` again, and prints how far its runs are from each other.
-void run_again(WatchRequest request, const WatchedJob& first, std::size_t width);
+/// Runs the job of `--twice` again, prints how far its runs are from each other, and stores that in
+/// the record of the first.
+void run_again(WatchRequest request, WatchedJob& first, std::size_t width);
 
 }  // namespace lockstep

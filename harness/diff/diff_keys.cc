@@ -4,9 +4,6 @@
 
 namespace lockstep {
 
-namespace {
-
-/// The claim that a difference breaks: B equals A.
 Claim claim_of(Compared quantity) {
   switch (quantity) {
     case Compared::loss:
@@ -24,8 +21,6 @@ Claim claim_of(Compared quantity) {
   return equal_reference(Kind::parameter, Phase::post_step);
 }
 
-/// The tensors that differ in a step, of the first quantity that does: updates follow gradients,
-/// and outputs of modules are findings alone.
 std::vector<const TensorDifference*> faults_of(const StepDifference& step) {
   std::vector<const TensorDifference*> faults;
   const auto add = [&](const TensorDifference& one) {
@@ -41,8 +36,6 @@ std::vector<const TensorDifference*> faults_of(const StepDifference& step) {
   }
   return faults;
 }
-
-}  // namespace
 
 FindingKind kind_of(const TensorDifference& difference) {
   if (difference.kind) return *difference.kind;

@@ -11,6 +11,13 @@
 
 namespace lockstep {
 
+/// The claim that a difference of a quantity breaks: B equals A.
+Claim claim_of(Compared quantity);
+
+/// The tensors that differ in a step, of the first quantity that does: updates follow gradients,
+/// and outputs of modules are findings alone.
+std::vector<const TensorDifference*> faults_of(const StepDifference& step);
+
 /// The kind of fault that a difference shows.
 FindingKind kind_of(const TensorDifference& difference);
 

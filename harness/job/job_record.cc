@@ -18,6 +18,7 @@
 #include "harness/record/step_index.h"
 #include "harness/record/watched_progress.h"
 #include "reports/base/error.h"
+#include "reports/base/plain_text.h"
 #include "reports/record/exit_cause.h"
 #include "reports/record/result.h"
 
@@ -26,6 +27,8 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kMostOfATitle = 80;
 
 /// The claims that the observations of a job allow: an engine that divides the parameters of an
 /// optimizer leaves nothing to compare but the parameters that it copies to all ranks.
@@ -37,7 +40,9 @@ std::vector<Claim> claims_of(const JobRecord& job, const std::map<int, RankFacts
   const Claim copies = agree_across_ranks(Kind::parameter, Phase::pre_step);
   const bool has_only_copies = std::all_of(
       facts.begin(), facts.end(), [](const auto& rank) { return rank.second.has_only_copies; });
-  if (has_only_copies) return {copies, ranks_finish()};
+  if (has_only_copies) {
+    return {copies, stay_finite(Kind::parameter, Phase::post_step), ranks_finish()};
+  }
   claims.push_back(copies);
   return claims;
 }
@@ -146,6 +151,19 @@ void find_ranks(JobRecord& job, const std::map<int, RankFacts>& facts,
   }
 }
 
+/// A rank that goes on in another process is not known to its end. If the observed process took
+/// steps after it had forked that one, it is a helper, such as an evaluation that trains a probe.
+void note_elsewhere(const std::optional<Elsewhere>& elsewhere, RankExit& end) {
+  if (!elsewhere || !end.detail.empty() || end.kind == ExitKind::raised) return;
+  if (elsewhere->step > 0 && end.step > elsewhere->step) return;
+  end.kind = ExitKind::unfinished;
+  end.cause = ExitCause::interrupted;
+  end.detail = fmt::format(
+      "after step {} it trains on in another process ({}), which is not observed: start that one "
+      "under `lockstep watch`, or train in the first one",
+      end.step, elsewhere->process);
+}
+
 /// Nobody here saw their end.
 void note_elsewhere(JobRecord& job) {
   for (const int rank : job.elsewhere) {
@@ -187,10 +205,12 @@ std::vector<SkippedSteps> skipped_by_in(const std::map<int, RankFacts>& facts) {
   return skipped;
 }
 
-std::vector<Traffic> traffic_in(const std::map<int, RankFacts>& facts) {
+/// `member`: the calls of a rank.
+std::vector<Traffic> traffic_in(const std::map<int, RankFacts>& facts,
+                                std::vector<CallsPerStep> RankFacts::*member) {
   std::map<CallsPerStep, std::vector<int>> callers;
   for (const auto& [rank, one] : facts) {
-    for (const CallsPerStep& calls : one.calls) callers[calls].push_back(rank);
+    for (const CallsPerStep& calls : one.*member) callers[calls].push_back(rank);
   }
   std::vector<Traffic> traffic;
   for (const auto& [calls, ranks] : callers) {
@@ -231,12 +251,25 @@ ExitStatus status_of_coverage(const JobRecord& job, const WatchRequest& request)
   return request.is_strict && !is_whole ? ExitStatus::undecided : ExitStatus::as_expected;
 }
 
-/// The command of a job, its program without the folder: the whole one is on record.
+/// Where the training script of a command is: after its launchers and their options. The number of
+/// words if there is none.
+std::size_t place_of_script(const std::vector<std::string>& command) {
+  const auto script = std::ranges::find_if(
+      command, [](const std::string& word) { return fs::path(word).extension() == ".py"; });
+  return static_cast<std::size_t>(script - command.begin());
+}
+
+/// The training script of a command and its arguments; without one the whole command. Programs are
+/// named without their folders, which are those of an environment. The whole command is on record.
 std::string title_of_command(std::vector<std::string> command) {
+  const std::size_t script = place_of_script(command);
+  if (script < command.size())
+    command.erase(command.begin(), command.begin() + std::ptrdiff_t(script));
   if (!command.empty() && fs::path(command[0]).is_absolute()) {
     command[0] = fs::path(command[0]).filename();
   }
-  return fmt::format("{}", fmt::join(command, " "));
+  const std::string title = fmt::format("{}", fmt::join(command, " "));
+  return beginning(title, kMostOfATitle);
 }
 
 bool has_diverged(const JobRecord& job) { return first_difference(job) != nullptr; }
@@ -264,6 +297,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
     const auto known = facts.find(rank);
     const std::string failure = known == facts.end() ? "" : known->second.failure;
     job.exits.push_back(exit_of_rank(files, rank, failure, end));
+    if (known != facts.end()) note_elsewhere(known->second.elsewhere, job.exits.back());
   }
   if (end && !end->is_cut && end->interrupted_by == 0) note_deaths(job.exits);
   note_elsewhere(job);
@@ -277,7 +311,8 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   }
   job.skipped_steps = skipped_steps_in(facts);
   job.skipped_by = skipped_by_in(facts);
-  job.traffic = traffic_in(facts);
+  job.traffic = traffic_in(facts, &RankFacts::calls);
+  job.traffic_in_steps = traffic_in(facts, &RankFacts::calls_in_steps);
   job.configuration = configuration_in(facts);
   job.groups = groups_in(facts);
   job.thinned_after = job.captured_updates = 0;
@@ -286,6 +321,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
     const bool is_earlier = job.thinned_after == 0 || one.thinned_after < job.thinned_after;
     if (one.thinned_after > 0 && is_earlier) job.thinned_after = one.thinned_after;
   }
+  job.command_error = facts.empty() ? mask_secrets(error_without_step(files)) : "";
   if (job.processes > 0) seal(job, files, end.has_value());
 }
 
@@ -312,9 +348,12 @@ bool has_hung(const JobRecord& job) {
 
 int exit_of(const JobRecord& job, const JobEnd& end, const WatchRequest& request) {
   if (end.status != 0 && !end.is_cut) return end.status;
-  if (has_diverged(job) || has_hung(job)) return static_cast<int>(ExitStatus::failed);
+  if (has_diverged(job) || has_hung(job) || first_not_finite(job))
+    return static_cast<int>(ExitStatus::failed);
   if (!job.node.empty() && verdict_of(job) != Verdict::violated) return 0;  // the others decide
-  if (is_incomparable(job)) return static_cast<int>(ExitStatus::not_applicable);
+  if (is_incomparable(job) && !is_recording(job)) {
+    return static_cast<int>(ExitStatus::not_applicable);
+  }
   return static_cast<int>(worse(status_of(job), status_of_coverage(job, request)));
 }
 
@@ -329,12 +368,16 @@ ExitStatus exit_by_expectation(const JobRecord& job, const JobEnd& end,
     return end.status == 0 && verdict_of(job) != Verdict::undecided ? ExitStatus::failed
                                                                     : ExitStatus::undecided;
   }
-  if (request.expected == ExpectedOutcome::diverges) {
-    if (diverged) return ExitStatus::as_expected;
+  const bool is_not_finite = first_not_finite(job) != nullptr;
+  if (request.expected == ExpectedOutcome::diverges ||
+      request.expected == ExpectedOutcome::not_finite) {
+    if (request.expected == ExpectedOutcome::diverges ? diverged : is_not_finite) {
+      return ExitStatus::as_expected;
+    }
     return end.status == 0 && verdict_of(job) == Verdict::holds ? ExitStatus::failed
                                                                 : ExitStatus::undecided;
   }
-  if (diverged || hung) return ExitStatus::failed;
+  if (diverged || hung || is_not_finite) return ExitStatus::failed;
   const bool is_long_enough = job.steps.count >= request.min_steps;
   const bool is_sound = end.status == 0 && verdict_of(job) == Verdict::holds && is_long_enough &&
                         status_of_coverage(job, request) == ExitStatus::as_expected;

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "harness/record/rank_files.h"
@@ -43,10 +45,27 @@ RankFacts facts_in(const nlohmann::json& json) {
           .has_copies = json.value("has_copies", false),
           .has_only_copies = json.value("has_only_copies", false),
           .calls = calls_in(json.value("collectives", nlohmann::json::array())),
+          .calls_in_steps = calls_in(json.value("collectives_in_steps", nlohmann::json::array())),
           .configuration = json.value("configuration", std::map<std::string, std::string>()),
           .groups = json.value("groups", std::map<std::string, int>()),
           .machine = {number_in<int>(json, "local_first"), number_in<int>(json, "local_count")},
           .rendezvous = number_in<std::int64_t>(json, "rendezvous")};
+}
+
+constexpr std::uint64_t kLargestElsewhere = 1 << 12;
+
+std::optional<Elsewhere> read_elsewhere(const std::filesystem::path& folder, int rank) {
+  const std::filesystem::path path = rank_file(folder, rank, kElsewhereEnding);
+  if (!std::filesystem::exists(path)) return {};
+  const std::string text = read_text(path.string(), kLargestElsewhere);
+  try {
+    const auto json = nlohmann::json::parse(text);
+    return Elsewhere{whole_number<std::int64_t>(json, "process"),
+                     whole_number<std::int64_t>(json, "step")};
+  } catch (const std::exception&) {
+    throw malformed(path.string(), 0, 0, "what the hook of a watched rank writes",
+                    text.substr(0, 60));
+  }
 }
 
 }  // namespace
@@ -56,7 +75,8 @@ std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, in
   if (!std::filesystem::exists(path)) return {};
   const std::string text = read_text(path.string(), kLargestFacts);
   try {
-    const RankFacts facts = facts_in(nlohmann::json::parse(text));
+    RankFacts facts = facts_in(nlohmann::json::parse(text));
+    facts.elsewhere = read_elsewhere(folder, rank);
     if (facts.world_size > rank && facts.world_size <= kMostRanksOfRecord) return facts;
   } catch (const std::exception&) {
     // Reported below.
@@ -75,6 +95,22 @@ std::map<int, RankFacts> read_all_facts(const std::filesystem::path& folder) {
     if (const auto facts = read_rank_facts(folder, rank)) all.emplace(rank, *facts);
   }
   return all;
+}
+
+std::string error_without_step(const std::filesystem::path& folder) {
+  std::map<std::pair<bool, std::string>, std::string> errors;  // those of ranks first
+  std::error_code missing;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("process-") || !name.ends_with(".error.json")) continue;
+    try {
+      const auto json = nlohmann::json::parse(read_text(entry.path().string(), kLargestFacts));
+      const std::string rank = json.at("rank");
+      errors.emplace(std::pair(rank.empty(), rank + name), json.at("error"));
+    } catch (const std::exception&) {  // of a process that was killed
+    }
+  }
+  return errors.empty() ? "" : errors.begin()->second;
 }
 
 }  // namespace lockstep

@@ -22,6 +22,13 @@ struct CallsPerStep {
   auto operator<=>(const CallsPerStep&) const = default;
 };
 
+/// A process of a rank that trains and is not observed: one that the observed process forked, or
+/// that took its place.
+struct Elsewhere {
+  std::int64_t process = 0;  ///< its number
+  std::int64_t step = 0;     ///< of the observed process when it was forked; 0: that one is gone
+};
+
 /// What the hook of a rank knows apart from tensors: `rank-N.watch.json` in the job's folder.
 struct RankFacts {
   int world_size = 0;
@@ -33,11 +40,13 @@ struct RankFacts {
   bool has_copies = false;                       ///< it observes parameters before each step, too
   bool has_only_copies = false;                  ///< and of all others each rank holds another part
   std::vector<CallsPerStep> calls = {};          ///< empty: not counted
+  std::vector<CallsPerStep> calls_in_steps = {};          ///< of optimizers; empty: not counted
   std::map<std::string, std::string> configuration = {};  ///< values as text, by name
   /// Numbers of ranks of the groups that the training named, by name.
   std::map<std::string, int> groups = {};
   RanksOfMachine machine = {};
   std::int64_t rendezvous = 0;  ///< equal for all ranks of a job, and for few others; 0: unknown
+  std::optional<Elsewhere> elsewhere = {};  ///< absent: it trained in the observed process alone
 };
 
 /// Reads the facts of `rank`; empty if its hook never observed anything. Throws Error (usage) when
@@ -46,6 +55,10 @@ std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, in
 
 /// The ranks whose hooks wrote facts, ascending.
 std::vector<int> ranks_with_facts(const std::filesystem::path& folder);
+
+/// The error that ended a process of the job before an optimizer stepped in it: of a rank, if there
+/// is one; empty: none is known. Files that are malformed say nothing.
+std::string error_without_step(const std::filesystem::path& folder);
 
 /// The facts of all of them, by rank.
 std::map<int, RankFacts> read_all_facts(const std::filesystem::path& folder);

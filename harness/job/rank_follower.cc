@@ -31,7 +31,7 @@ void RankFollower::add(int rank, const IndexedStep& step) {
   tensors.add(static_cast<std::uint64_t>(rank));
   tensors.add(step.summary.tensors);
   open.tensors += tensors.digest();
-  open.is_finite = open.is_finite && step.summary.non_finite == 0;
+  open.non_finite += step.summary.non_finite;
   if (open.ranks < world_size_) return;
   note_landmark(step.step, open);
   open_.erase(step.step);
@@ -40,12 +40,14 @@ void RankFollower::add(int rank, const IndexedStep& step) {
 void RankFollower::note_landmark(std::int64_t step, const Open& open) {
   constexpr std::int64_t kDistance = 100;   // in observed steps
   constexpr std::size_t kMostKinds = 1000;  // a job that changes its tensors in every step
+  constexpr std::int64_t kMostChanges = 1000;
   const bool is_regular = ended_steps_ % kDistance == 0;
   const bool is_new = kinds_.size() < kMostKinds && kinds_.insert(open.tensors).second;
-  const bool is_first_non_finite = !open.is_finite && !has_non_finite_;
+  const bool is_changed = open.non_finite != non_finite_;
+  if (is_changed) ++changes_;
+  non_finite_ = open.non_finite;
   ++ended_steps_;
-  has_non_finite_ = has_non_finite_ || !open.is_finite;
-  if (is_regular || is_new || is_first_non_finite) landmarks_.insert(step);
+  if (is_regular || is_new || (is_changed && changes_ <= kMostChanges)) landmarks_.insert(step);
 }
 
 void RankFollower::compare(const IndexedStep& step, std::map<Digest, StepSummary::Phases>& groups) {

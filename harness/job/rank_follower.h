@@ -28,10 +28,13 @@ class RankFollower {
   /// The first step in which ranks of a replica group were seen to differ; absent: none.
   std::optional<std::int64_t> diverged() const { return diverged_; }
 
+  /// Whether the number of elements that are not finite has changed since the first step.
+  bool has_new_non_finite() const { return changes_ > 0; }
+
   /// The last step up to which all ranks have observed the same steps and agreed in them; 0: none.
   std::int64_t agreed_step() const;
   /// Whether a report needs the rows of a step before that: it is one of 100, or the first with its
-  /// tensors or with an element that is not finite.
+  /// tensors, or another number of its elements is not finite than in the step before.
   bool is_landmark(std::int64_t step) const { return landmarks_.contains(step); }
   /// The last steps of the segments that each rank's journal has ended, in their order.
   const std::map<int, std::vector<std::int64_t>>& ended_segments() const { return ended_segments_; }
@@ -46,8 +49,8 @@ class RankFollower {
   struct Open {
     int ranks = 0;
     std::map<Digest, StepSummary::Phases> groups;
-    Digest tensors;  ///< of all of them
-    bool is_finite = true;
+    Digest tensors;               ///< of all of them
+    std::int64_t non_finite = 0;  ///< elements
   };
 
   void find_ranks();
@@ -64,8 +67,9 @@ class RankFollower {
   std::optional<std::int64_t> diverged_;
   std::int64_t ended_steps_ = 0;  ///< on all ranks
   std::set<std::int64_t> landmarks_;
-  std::set<Digest> kinds_;  ///< of steps, by their tensors
-  bool has_non_finite_ = false;
+  std::set<Digest> kinds_;       ///< of steps, by their tensors
+  std::int64_t non_finite_ = 0;  ///< elements, in the step that all ranks have ended last
+  std::int64_t changes_ = 0;     ///< of that number
 };
 
 }  // namespace lockstep

@@ -62,7 +62,8 @@ class Meanwhile {
       const std::string switched = switch_.look(begun, ahead);
       if (!switched.empty()) say(switched);
     }
-    if (!diverged_ && follower_.diverged() && follower_.last_step() >= next_check_) {
+    const bool may_have_failed = follower_.diverged() || follower_.has_new_non_finite();
+    if (!failed_ && may_have_failed && follower_.last_step() >= next_check_) {
       try {
         confirm();
       } catch (const std::exception&) {  // the ranks are writing; the report reads the files again
@@ -72,7 +73,7 @@ class Meanwhile {
     compare();
     // Another job is compared by rows.
     if (!request_.compare) thinner_.look(follower_, begun - follower_.last_step() + ahead);
-    if ((diverged_ || foreign_) && request_.fails_fast && !has_ended_job_ && is_time_to_end()) {
+    if ((failed_ || foreign_) && request_.fails_fast && !has_ended_job_ && is_time_to_end()) {
       has_ended_job_ = true;
       process_.terminate();
     }
@@ -89,15 +90,29 @@ class Meanwhile {
   bool has_ended_job() const { return has_ended_job_; }
 
  private:
-  /// Indices that differ may be those of ranks that hold different tensors: the judge decides.
+  /// Indices that differ may be those of ranks that hold different tensors, and a mask is infinite:
+  /// the judge decides. Its user hears of a fault at once: the job may go on for days.
   void confirm() {
     RunRecord run = run_;
     add_ranks(run.jobs[0], folder_, {});
     judge_run(run, folder_, {});
     const JobRecord judged = without_known(run.jobs[0], request_.known);
-    if (const Finding* const first = first_difference(judged)) diverged_ = first->step;
     next_check_ = after(follower_.last_step());
-    if (diverged_) ask_to_keep();
+    const Finding* const first = first_fault_of_values(judged);
+    // Ranks may reduce gradients inside the step.
+    const bool is_open =
+        first && first->claim.kind == Kind::gradient && first->step > follower_.first_step();
+    if (!first || is_open) return;
+    failed_ = fault_in_words(*first);
+    say(fmt::format("{}: {}", *failed_, first->tensor));
+    ask_to_keep();
+  }
+
+  static std::string fault_in_words(const Finding& fault) {
+    return fault.claim.predicate == Predicate::stay_finite
+               ? fmt::format("{} became not finite in step {}", plural(*fault.claim.kind),
+                             fault.step)
+               : fmt::format("ranks differ from step {} on", fault.step);
   }
 
   void ask_to_keep() {
@@ -194,8 +209,7 @@ class Meanwhile {
 
   std::string in_words() const {
     const std::string agreed =
-        diverged_ ? fmt::format("ranks differ since step {}", *diverged_)
-                  : fmt::format("ranks agree up to step {}", follower_.first_step());
+        failed_ ? *failed_ : fmt::format("ranks agree up to step {}", follower_.first_step());
     return fmt::format("lockstep: step {}, {} of {} ranks, {}", follower_.last_step(),
                        follower_.ranks(), follower_.world_size(), agreed);
   }
@@ -212,7 +226,7 @@ class Meanwhile {
   JournalThinner thinner_;
   std::optional<std::chrono::steady_clock::time_point> killed_since_;
   StatusLine line_;
-  std::optional<std::int64_t> diverged_;
+  std::optional<std::string> failed_;    ///< the first fault of values, in words
   std::optional<std::int64_t> foreign_;  ///< step from which on it differs from another job
   std::int64_t next_check_ = 0;          ///< step
   std::int64_t next_comparison_ = 1;     ///< step that all ranks have ended

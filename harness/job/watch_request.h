@@ -15,11 +15,12 @@ namespace lockstep {
 
 /// What `lockstep watch --expect` says of a job. The first difference between ranks decides, or a
 /// hang.
-enum class ExpectedOutcome { agrees, diverges, hangs };
+enum class ExpectedOutcome { agrees, diverges, hangs, not_finite };
 
 template <>
 struct Names<ExpectedOutcome> {
-  static constexpr std::array<std::string_view, 3> values{"agrees", "diverges", "hangs"};
+  static constexpr std::array<std::string_view, 4> values{"agrees", "diverges", "hangs",
+                                                          "not-finite"};
 };
 
 /// What `lockstep watch --also` observes apart from gradients and parameters.

@@ -20,6 +20,7 @@
 #include "harness/judge/step_coverage.h"
 #include "harness/judge/values/agreement.h"
 #include "harness/judge/values/equality.h"
+#include "harness/judge/values/finiteness.h"
 #include "harness/judge/values/memory_limit.h"
 #include "harness/judge/values/periodic_agreement.h"
 #include "harness/judge/values/reference_run.h"
@@ -154,6 +155,9 @@ class JudgedClaim {
         break;
       case Predicate::collectives_match:
         judge_collectives(facts, result_);
+        break;
+      case Predicate::stay_finite:
+        fold_ = fold_finiteness(cell_, claim);
         break;
       case Predicate::agree_periodically:
         fold_ = fold_periodic_agreement(cell_, claim);

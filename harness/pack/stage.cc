@@ -35,8 +35,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Of the files `rank-N` + ending that a pack holds unless names are replaced.
-constexpr std::array<std::string_view, 6> kEndings{
-    ".tensors.csv", ".index", ".status.json", kFactsEnding, kKeptAnswerEnding, kStacksEnding};
+constexpr std::array<std::string_view, 7> kEndings{
+    ".tensors.csv",   ".index",          ".status.json", kFactsEnding,
+    kElsewhereEnding, kKeptAnswerEnding, kStacksEnding};
 
 using Json = nlohmann::json;
 

@@ -21,11 +21,13 @@ std::string drawn_id() {
 
 std::vector<Claim> claims_of_jobs(std::int64_t agree_every) {
   if (agree_every > 0) {
-    return {agree_periodically(Kind::parameter, Phase::pre_forward), ranks_finish()};
+    return {agree_periodically(Kind::parameter, Phase::pre_forward),
+            stay_finite(Kind::parameter, Phase::post_step), ranks_finish()};
   }
   return {agree_across_ranks(Kind::parameter, Phase::pre_forward),
           agree_across_ranks(Kind::gradient, Phase::pre_step),
-          agree_across_ranks(Kind::parameter, Phase::post_step), ranks_finish()};
+          agree_across_ranks(Kind::parameter, Phase::post_step),
+          stay_finite(Kind::parameter, Phase::post_step), ranks_finish()};
 }
 
 RunRecord record_of_new_job(const std::string& title, std::int64_t agree_every) {

@@ -9,6 +9,8 @@ namespace lockstep {
 
 // Endings of files that the hook of a rank writes.
 inline constexpr std::string_view kFactsEnding = ".watch.json";  ///< what it knows besides tensors
+/// That it trains in a process which is not observed.
+inline constexpr std::string_view kElsewhereEnding = ".elsewhere.json";
 inline constexpr std::string_view kStacksEnding = ".stacks";
 inline constexpr std::string_view kProgressEnding = ".progress";
 inline constexpr std::string_view kAnswerEnding = ".stall.json";  ///< where the rank stands still

@@ -46,6 +46,14 @@ std::set<int> lone_holders(const std::map<std::string, Held>& parameters) {
   return ranks;
 }
 
+/// Whether each part has one holder, because the training says which part or group it is of.
+bool is_declared(const Held& held) {
+  return held.not_comparable.empty() &&
+         std::all_of(held.copies.begin(), held.copies.end(), [](const auto& one) {
+           return one.second.size() == 1 && !one.first.first.empty();
+         });
+}
+
 /// Why no two ranks hold copies of the parameter; empty if they do.
 std::string obstacle(const Held& held) {
   const bool has_copies = std::any_of(held.copies.begin(), held.copies.end(),
@@ -103,6 +111,7 @@ Coverage coverage_of(const StepReader& evidence, const std::set<std::string>& un
     ranks.insert(held.ranks.begin(), held.ranks.end());
     const bool is_unshared = unshared.contains(name);
     if (is_unshared) ++coverage.unshared;
+    if (!is_unshared && is_declared(held)) ++coverage.declared;
     std::string reason =
         is_unshared ? "initialised differently, or shards that do not say so" : obstacle(held);
     if (reason == kOnOneRank && are_few) {

@@ -20,6 +20,7 @@
 #include "harness/verdict/coverage.h"
 #include "harness/verdict/evidence_of_run.h"
 #include "harness/verdict/expectation.h"
+#include "harness/verdict/job_comparisons.h"
 #include "harness/verdict/job_tables.h"
 #include "harness/verdict/measured_tables.h"
 #include "harness/verdict/non_finite.h"
@@ -98,7 +99,7 @@ std::vector<std::string> notes_of_job(const CellEvidence& judged,
                                       const std::vector<RankExit>& exits) {
   const StepReader& evidence = *judged.evidence;
   std::vector<std::string> notes = evidence.notes();
-  notes = with(first_non_finite_in_words(evidence), std::move(notes));
+  notes = with(first_non_finite_in_words(evidence, results), std::move(notes));
   notes = with(interval_in_words(evidence, results), std::move(notes));
   notes = with(agreement_again_in_words(judged, results), std::move(notes));
   notes = with(shared_samples_in_words(evidence), std::move(notes));
@@ -279,6 +280,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   judged.evidence = evidence.of(job);
   judged.agree_every = job.agree_every;
   judged.settings_differ = do_settings_differ(job);
+  judged.traffic_in_steps = job.traffic_in_steps;
   if (!begins_apart(job, *judged.evidence)) judged.unshared = unshared_tensors(judged);
   JobTables tables(judged);
   StepFolds others = tables.columns();
@@ -305,6 +307,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   }
   const std::string index_fault = evidence.index_fault_of(job.folder);
   if (!index_fault.empty()) job.faults.push_back(index_fault);
+  add_comparisons(job);
   evidence.forget_steps_but_of("");
 }
 

@@ -11,6 +11,7 @@
 #include "harness/judge/judge.h"
 #include "harness/judge/rank_exits.h"
 #include "harness/judge/ranks/exits.h"
+#include "harness/judge/values/finiteness.h"
 #include "reports/base/names.h"
 #include "reports/base/plain_text.h"
 
@@ -146,12 +147,29 @@ Symptom agree_but_wrong(const Finding& finding, bool is_known_to_agree) {
   return symptom;
 }
 
+Symptom became_not_finite(const Finding& finding) {
+  Symptom symptom;
+  symptom.kind = SymptomKind::became_not_finite;
+  symptom.step = symptom.wrong_step = finding.step;
+  symptom.tensor = finding.tensor;
+  symptom.text = fmt::format("{} became not finite in step {}: {}", plural(*finding.claim.kind),
+                             finding.step, finding.tensor);
+  if (finding.birth && finding.birth->kind != finding.claim.kind) {
+    symptom.text += ", after " + place_of_birth(*finding.birth);
+  }
+  return symptom;
+}
+
 /// For a cell whose ranks finished with wrong values; empty if none was seen.
 std::optional<Symptom> symptom_of_values(const WrongValues& wrong,
                                          const std::vector<ClaimResult>& results) {
   const std::int64_t wrong_step = first_damage(results);
   if (!wrong.never_trained.empty()) {
     return never_trained_outcome(wrong.never_trained, wrong.parting, wrong_step);
+  }
+  const Finding* const not_finite = first_finding(results, Predicate::stay_finite);
+  if (not_finite && (!wrong.parting || not_finite->step <= wrong.parting->step)) {
+    return became_not_finite(*not_finite);
   }
   if (wrong.parting) return ranks_differ(*wrong.parting, wrong.first, wrong_step);
   const Finding* finding = first_finding(results, Predicate::equal_reference);

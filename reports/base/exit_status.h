@@ -74,11 +74,12 @@ inline constexpr std::array<CommandExit, 56> kCommandExits{
     {"run", ExitStatus::interrupted, "interrupted (SIGINT), regardless of the findings"},
     {"run", ExitStatus::terminated, "terminated (SIGTERM, SIGHUP), regardless of the findings"},
     {"watch", ExitStatus::as_expected,
-     "the ranks stayed in lockstep, or the job was as '--expect' says; with '--node' also if those "
-     "of this machine did"},
+     "the ranks stayed in lockstep, the job only recorded, or it was as '--expect' says; with "
+     "'--node' also if those of this machine did"},
     {"watch", ExitStatus::failed,
-     "the ranks differed, or the job was not as '--expect' says; also the job's own status, like "
-     "any other but 0, without '--expect'"},
+     "the ranks differed, parameters became not finite, or the job was not as '--expect' says; "
+     "also "
+     "the job's own status, like any other but 0, without '--expect'"},
     {"watch", ExitStatus::undecided,
      "could not be decided; with '--expect' also a job that failed for another reason"},
     {"watch", ExitStatus::not_applicable, "nothing could be compared between ranks"},

@@ -205,7 +205,8 @@ class Console {
   }
 
   std::string whole_job(const JobRecord& job) const {
-    std::string text = titled(title_of(job)) + job_heading(heading_of(job), 0, job);
+    std::string text =
+        titled(title_of(job)) + job_heading(heading_of(job) + comparison_of(job), 0, job);
     for (const std::string& line : lines_of(job)) text += lines(line, 2);
     return text + mismatch(job) + tables(job) + "\n";
   }
@@ -213,9 +214,15 @@ class Console {
   /// A job in lockstep on one line.
   std::string job_in_brief(const JobRecord& job) const {
     const std::string title = plain(title_of(job)) + ": ";
-    std::string text = job_heading(title + heading_of(job), title.size(), job);
+    std::string text = job_heading(title + heading_of(job) + comparison_of(job), title.size(), job);
     for (const std::string& line : lines_of(job, brief_findings(job))) text += lines(line, 2);
     return text + mismatch(job) + tables(job) + "\n";
+  }
+
+  /// How a recording is used: "; compare: lockstep diff runs/one RUN".
+  std::string comparison_of(const JobRecord& job) const {
+    if (!is_recording(job) || screen_.folder.empty()) return "";
+    return fmt::format("; compare: lockstep diff {} RUN", plain(shell_word(screen_.folder)));
   }
 
   /// `text`, whose verdict begins at `begin` and ends before the next colon.

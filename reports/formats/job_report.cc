@@ -129,9 +129,31 @@ std::vector<std::string> skips_in_words(const JobRecord& job) {
   return lines;
 }
 
+/// "gradients of 6 tensors differ before the optimizer's step, and the parameters agree after it:
+/// ranks communicate inside the step (6 collectives over 2 ranks)".
+std::string reduced_in_words(const JobRecord& job, const ClaimResult& result) {
+  std::string text = fmt::format(
+      "gradients of {} differ before the optimizer's step, and the parameters agree after it: "
+      "ranks communicate inside the step",
+      counted(result.reduced_in_step, "tensor"));
+  const auto calls = std::ranges::find_if(
+      job.traffic_in_steps, [](const Traffic& traffic) { return traffic.collectives > 0; });
+  if (calls == job.traffic_in_steps.end()) return text;
+  return text + fmt::format(" ({} over {})", counted(calls->collectives, "collective"),
+                            counted(calls->group_size, "rank"));
+}
+
+/// Why nothing was compared between ranks, and for which comparison a recording is.
+std::string recording_in_words(const JobRecord& job) {
+  return std::string(job.world_size == 1
+                         ? "a single rank"
+                         : "each part of the parameters is on one rank, as declared") +
+         ": nothing to compare between ranks, but a reference for other jobs";
+}
+
 /// The kind of the earliest difference, else of the first finding. Empty: it has none.
 std::string kind_of_first(const JobRecord& job) {
-  const Finding* first = first_difference(job);
+  const Finding* first = first_fault_of_values(job);
   for (const ClaimResult& result : job.results) {
     if (!first && !result.findings.empty()) first = &result.findings.front();
   }
@@ -166,6 +188,17 @@ std::string why_undecided(const JobRecord& job) {
   return job.results.empty() ? "nothing was claimed" : "its ranks were ended before they finished";
 }
 
+std::string nothing_observed(const JobRecord& job) {
+  const int status = job.command_status.value_or(0);
+  if (status == 0) {
+    return "NOTHING OBSERVED: no optimizer of torch stepped in a Python process that loads the "
+           "hook";
+  }
+  return fmt::format(
+      "NOTHING OBSERVED: the command ended with status {} before an optimizer of torch stepped{}{}",
+      status, job.command_error.empty() ? "" : ": ", job.command_error);
+}
+
 }  // namespace
 
 std::string title_of(const JobRecord& job) {
@@ -174,16 +207,17 @@ std::string title_of(const JobRecord& job) {
 
 std::string heading_of(const JobRecord& job) {
   if (job.not_run) return fmt::format("NOT RUN: {}", job.not_run->reason);
-  if (job.world_size == 0) {
-    return "NOTHING OBSERVED: no optimizer of torch stepped in a Python process that loads the "
-           "hook";
-  }
+  if (job.world_size == 0) return nothing_observed(job);
   switch (verdict_of(job)) {
     case Verdict::violated:
       return fmt::format("FAILED: {}", job.faults.empty() ? job.symptom.text : job.faults.front());
     case Verdict::undecided:
       break;
     case Verdict::holds:
+      if (is_recording(job)) {
+        return fmt::format("recorded: {} of {}", counted(job.steps.count, "step"),
+                           counted(job.coverage.parameters, "parameter"));
+      }
       return job.coverage.parameters == 0
                  ? fmt::format("in lockstep: {}", steps_in_words(job.steps))
                  : fmt::format("in lockstep: {}, {}", coverage_in_words(job),
@@ -201,7 +235,7 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
   }
   const bool has_other_heading = verdict_of(job) != Verdict::undecided;
   for (const ClaimResult& result : job.results) {
-    if (result.verdict != Verdict::undecided) continue;
+    if (result.verdict != Verdict::undecided || is_recording(job)) continue;
     if (!has_other_heading && &result == first_undecided(job)) continue;
     lines.push_back(fmt::format("undecided: {}: {}", sentence(result.claim), result.reason));
   }
@@ -212,10 +246,15 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
         "{:.2g} of their norm, where {:.2g} is rounding",
         sentence(result.claim), *result.margin * *result.tolerance, *result.tolerance));
   }
+  for (const ClaimResult& result : job.results) {
+    if (result.reduced_in_step > 0) lines.push_back(reduced_in_words(job, result));
+  }
   if (verdict_of(job) != Verdict::holds && job.coverage.parameters > 0) {
     lines.push_back(coverage_in_words(job));
   }
+  if (is_recording(job)) lines.push_back(recording_in_words(job));
   for (const NotCompared& one : job.coverage.not_compared) {
+    if (is_recording(job)) break;
     lines.push_back(
         fmt::format("not compared: {} ({}): {}", one.example,
                     one.count == 1 ? "one parameter" : fmt::format("{} such parameters", one.count),

@@ -62,6 +62,8 @@ std::string_view predicate_in_words(Predicate predicate) {
       return "collectives match";
     case Predicate::agree_periodically:
       return "agree across ranks periodically";
+    case Predicate::stay_finite:
+      return "stay finite";
   }
   return "";
 }
@@ -86,6 +88,8 @@ Claim equal_reference(Kind kind, Phase phase) { return {Predicate::equal_referen
 Claim at_most_reference(Kind kind, Phase phase) {
   return {Predicate::at_most_reference, kind, phase};
 }
+
+Claim stay_finite(Kind kind, Phase phase) { return {Predicate::stay_finite, kind, phase}; }
 
 Claim ranks_finish() { return {Predicate::ranks_finish, std::nullopt, std::nullopt}; }
 

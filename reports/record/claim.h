@@ -58,14 +58,15 @@ enum class Predicate {
   ranks_finish,
   at_most_reference,
   collectives_match,
-  agree_periodically
+  agree_periodically,
+  stay_finite
 };
 
 template <>
 struct Names<Predicate> {
-  static constexpr std::array<std::string_view, 6> values{
-      "agree_across_ranks", "equal_reference",   "ranks_finish",
-      "at_most_reference",  "collectives_match", "agree_periodically"};
+  static constexpr std::array<std::string_view, 7> values{
+      "agree_across_ranks", "equal_reference",    "ranks_finish", "at_most_reference",
+      "collectives_match",  "agree_periodically", "stay_finite"};
 };
 
 /// A statement that is true of a correct program.
@@ -91,6 +92,9 @@ Claim equal_reference(Kind kind, Phase phase);
 
 /// Every number of `kind` at `phase` exceeds the reference's by at most a tenth.
 Claim at_most_reference(Kind kind, Phase phase);
+
+/// No tensor of `kind` at `phase` has more elements that are NaN or infinite than before the step.
+Claim stay_finite(Kind kind, Phase phase);
 
 /// Every rank runs to its end: none raises, exits early, is killed or hangs.
 Claim ranks_finish();

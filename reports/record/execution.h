@@ -124,6 +124,9 @@ struct ClaimResult {
   std::optional<double> tolerance;
   std::string tolerance_from;     ///< "4 perturbed references", "2 roundings of a sum"; empty: none
   std::vector<Finding> findings;  ///< not empty exactly when violated
+  /// Tensors whose gradients differ before the steps of an optimizer that reduces them itself:
+  /// their parameters agree after each.
+  std::int64_t reduced_in_step = 0;
 
   bool operator==(const ClaimResult&) const = default;
 };

@@ -49,6 +49,18 @@ struct Names<GradientAttribution> {
   static constexpr std::array<std::string_view, 3> values{"own", "other rank", "mixture"};
 };
 
+/// The first value of a step that is NaN or infinite and was neither in the step before.
+struct NonFiniteBirth {
+  Kind kind = Kind::gradient;
+  std::string tensor;
+  std::vector<int> ranks;         ///< that have it so, ascending
+  std::vector<int> finite_ranks;  ///< that hold the same tensor finite, ascending
+  std::int64_t non_finite = 0;    ///< elements, on the first of `ranks`
+  std::int64_t elements = 0;
+
+  bool operator==(const NonFiniteBirth&) const = default;
+};
+
 /// A violated claim with its evidence: the first position that breaks it, in execution order, and
 /// its later course.
 struct Finding {
@@ -78,7 +90,8 @@ struct Finding {
   /// Of ranks whose values were not stored: `relative_difference`, `ratio` and `cosine` are
   /// estimates between the first two groups, and this is the relative error of the first.
   std::optional<double> estimate_error = {};
-  std::optional<FindingKind> kind = {};  ///< absent in records of 1.x
+  std::optional<FindingKind> kind = {};      ///< absent in records of 1.x
+  std::optional<NonFiniteBirth> birth = {};  ///< for `stay_finite`; absent: not observed
 
   bool operator==(const Finding&) const = default;
 };

@@ -42,12 +42,14 @@ enum class FindingKind {
   collective_never_called,
   collectives_out_of_order,
   collective_arguments_differ,
-  collective_count_differs
+  collective_count_differs,
+  // Values of a job on their own.
+  became_not_finite
 };
 
 template <>
 struct Names<FindingKind> {
-  static constexpr std::array<std::string_view, 29> values{"initial-weights-differ",
+  static constexpr std::array<std::string_view, 30> values{"initial-weights-differ",
                                                            "weights-differ",
                                                            "gradients-differ",
                                                            "buffers-differ",
@@ -75,7 +77,8 @@ struct Names<FindingKind> {
                                                            "collective-never-called",
                                                            "collectives-out-of-order",
                                                            "collective-arguments-differ",
-                                                           "collective-count-differs"};
+                                                           "collective-count-differs",
+                                                           "became-not-finite"};
 };
 
 }  // namespace lockstep

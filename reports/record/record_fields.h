@@ -120,6 +120,17 @@ struct Fields<RankFailure> {
 };
 
 template <>
+struct Fields<NonFiniteBirth> {
+  static constexpr auto list =
+      std::tuple(field("kind", &NonFiniteBirth::kind, kSince2),
+                 field("tensor", &NonFiniteBirth::tensor, kSince2),
+                 field("ranks", &NonFiniteBirth::ranks, kSince2),
+                 field("finite_ranks", &NonFiniteBirth::finite_ranks, kSince2),
+                 field("non_finite", &NonFiniteBirth::non_finite, kSince2),
+                 field("elements", &NonFiniteBirth::elements, kSince2));
+};
+
+template <>
 struct Fields<Finding> {
   static constexpr auto list = std::tuple(
       field("claim", &Finding::claim), field("step", &Finding::step),
@@ -136,7 +147,7 @@ struct Fields<Finding> {
       field("tensors", &Finding::tensors, 4),
       field("attribution", &Finding::attribution, 4, "origin"),
       field("estimate_error", &Finding::estimate_error, kSince2),
-      field("kind", &Finding::kind, kSince2));
+      field("kind", &Finding::kind, kSince2), field("birth", &Finding::birth, kSince2));
 };
 
 template <>
@@ -160,7 +171,8 @@ struct Fields<ClaimResult> {
       field("reason", &ClaimResult::reason), field("comparisons", &ClaimResult::comparisons),
       field("margin", &ClaimResult::margin), field("findings", &ClaimResult::findings),
       field("tolerance", &ClaimResult::tolerance, 1),
-      field("tolerance_from", &ClaimResult::tolerance_from, 1));
+      field("tolerance_from", &ClaimResult::tolerance_from, 1),
+      field("reduced_in_step", &ClaimResult::reduced_in_step, kSince2));
 };
 
 template <>
@@ -283,6 +295,7 @@ struct Fields<Coverage> {
   static constexpr auto list = std::tuple(field("parameters", &Coverage::parameters, kSince2),
                                           field("compared", &Coverage::compared, kSince2),
                                           field("unshared", &Coverage::unshared, kSince2),
+                                          field("declared", &Coverage::declared, kSince2),
                                           field("ranks", &Coverage::ranks, kSince2),
                                           field("not_compared", &Coverage::not_compared, kSince2),
                                           field("until", &Coverage::until, kSince2));
@@ -357,6 +370,14 @@ struct Fields<NamedGroup> {
 };
 
 template <>
+struct Fields<JobComparison> {
+  static constexpr auto list = std::tuple(field("with", &JobComparison::with, kSince2),
+                                          field("folder", &JobComparison::folder, kSince2),
+                                          field("result", &JobComparison::result, kSince2),
+                                          field("sentence", &JobComparison::sentence, kSince2));
+};
+
+template <>
 struct Fields<JobRecord> {
   static constexpr auto list = std::tuple_cat(
       std::tuple(field("id", &JobRecord::id, kSince2), field("title", &JobRecord::title, kSince2),
@@ -372,6 +393,7 @@ struct Fields<JobRecord> {
                  field("thinned_after", &JobRecord::thinned_after, kSince2),
                  field("captured_updates", &JobRecord::captured_updates, kSince2),
                  field("traffic", &JobRecord::traffic, kSince2),
+                 field("traffic_in_steps", &JobRecord::traffic_in_steps, kSince2),
                  field("configuration", &JobRecord::configuration, kSince2),
                  field("groups", &JobRecord::groups, kSince2),
                  field("node", &JobRecord::node, kSince2),
@@ -379,7 +401,9 @@ struct Fields<JobRecord> {
                  field("rendezvous", &JobRecord::rendezvous, kSince2),
                  field("parts", &JobRecord::parts, kSince2),
                  field("command_status", &JobRecord::command_status, kSince2),
-                 field("skipped_by", &JobRecord::skipped_by, kSince2)));
+                 field("skipped_by", &JobRecord::skipped_by, kSince2),
+                 field("comparisons", &JobRecord::comparisons, kSince2),
+                 field("command_error", &JobRecord::command_error, kSince2)));
 };
 
 template <>

@@ -193,6 +193,22 @@ const Finding* first_difference(const JobRecord& job) {
   return first;
 }
 
+const Finding* first_not_finite(const JobRecord& job) {
+  for (const ClaimResult& result : job.results) {
+    if (result.claim.predicate == Predicate::stay_finite && !result.findings.empty()) {
+      return &result.findings.front();
+    }
+  }
+  return nullptr;
+}
+
+const Finding* first_fault_of_values(const JobRecord& job) {
+  const Finding* const apart = first_difference(job);
+  const Finding* const not_finite = first_not_finite(job);
+  if (!apart || !not_finite) return apart ? apart : not_finite;
+  return not_finite->step <= apart->step ? not_finite : apart;
+}
+
 bool is_failure(Result result) { return result == Result::failed || result == Result::not_found; }
 
 std::string reason_not_run(const CellRecord& cell) {

@@ -30,6 +30,12 @@ Result result_of(const CellRecord& cell);
 /// none was found.
 const Finding* first_difference(const JobRecord& job);
 
+/// The finding of a job whose parameters became NaN or infinite. Null: none did.
+const Finding* first_not_finite(const JobRecord& job);
+
+/// The earlier of both; in one step, the latter.
+const Finding* first_fault_of_values(const JobRecord& job);
+
 /// Whether the result contradicts the declaration.
 bool is_failure(Result result);
 

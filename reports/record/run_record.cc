@@ -91,7 +91,21 @@ ExitStatus status_of(CellVerdict verdict) {
 
 }  // namespace
 
+bool is_recording(const JobRecord& job) {
+  const Coverage& coverage = job.coverage;
+  const bool are_alone = job.world_size == 1 || (coverage.declared == coverage.parameters &&
+                                                 coverage.ranks == job.world_size);
+  const bool is_sound = job.faults.empty() && job.unsealed.empty() && !job.exits.empty() &&
+                        all_finished(job.exits) && !job.results.empty();
+  return coverage.parameters > 0 && are_alone && is_sound && is_incomparable(job) &&
+         std::all_of(job.results.begin(), job.results.end(), [](const ClaimResult& result) {
+           const bool is_empty = is_about_agreement(result.claim) && result.comparisons == 0;
+           return is_empty || result.verdict == Verdict::holds;
+         });
+}
+
 Verdict verdict_of(const JobRecord& job) {
+  if (is_recording(job)) return Verdict::holds;
   const bool is_open = job.symptom.kind == SymptomKind::undecided;
   Verdict verdict = job.symptom.kind == SymptomKind::right ? Verdict::holds
                     : is_open                              ? Verdict::undecided
@@ -125,7 +139,10 @@ bool is_incomparable(const JobRecord& job) {
 ExitStatus status_of(const JobRecord& job) {
   const Verdict verdict = verdict_of(job);
   const bool has_run = !job.not_run && !job.exits.empty() && all_finished(job.exits);
-  return has_run && verdict == Verdict::undecided && is_incomparable(job)
+  const bool has_reference = std::ranges::any_of(job.comparisons, [](const JobComparison& one) {
+    return one.with == ComparedWith::reference;
+  });
+  return has_run && verdict == Verdict::undecided && is_incomparable(job) && !has_reference
              ? ExitStatus::not_applicable
              : status_of(verdict);
 }

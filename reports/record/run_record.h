@@ -89,7 +89,10 @@ struct Coverage {
   std::int64_t parameters = 0;  ///< observed on any rank
   std::int64_t compared = 0;    ///< of which several ranks hold copies
   std::int64_t unshared = 0;    ///< that may be no copies: they differed before the first step
-  int ranks = 0;                ///< that observed any
+  /// Of which each part has one holder by declaration: shards of DTensors or of an engine, stages
+  /// of a pipeline.
+  std::int64_t declared = 0;
+  int ranks = 0;  ///< that observed any
   std::vector<NotCompared> not_compared;
   std::vector<ComparedUntil> until = {};  ///< by kind and step
 
@@ -209,6 +212,27 @@ struct JobPart {
   bool operator==(const JobPart&) const = default;
 };
 
+/// What a watched job was compared with when it ended.
+///   reference    another run, which is right: `--against`
+///   repetition   its own second run: `--twice`
+enum class ComparedWith { reference, repetition };
+
+template <>
+struct Names<ComparedWith> {
+  static constexpr std::array<std::string_view, 2> values{"reference", "repetition"};
+};
+
+/// The comparison of a job with another one, as `lockstep diff` decided it. That with a reference
+/// is part of the job's verdict; a repetition only says whether the job reproduces bit for bit.
+struct JobComparison {
+  ComparedWith with = ComparedWith::reference;
+  std::string folder;  ///< of the other run, as the user named it
+  ClaimResult result;  ///< that the job equals the other run
+  std::string sentence;
+
+  bool operator==(const JobComparison&) const = default;
+};
+
 /// A training job that was watched while it ran. Its steps may be unknown in number, sparse, and
 /// end anywhere. It has no expectation.
 struct JobRecord : Execution {
@@ -227,15 +251,20 @@ struct JobRecord : Execution {
   std::int64_t captured_updates = 0;
   std::int64_t thinned_after = 0;     ///< step; later ones were observed now and then; 0: all were
   std::vector<Traffic> traffic = {};  ///< empty: collectives were not counted
-  std::vector<Setting> configuration = {};  ///< by name and value; empty: unknown
-  std::vector<NamedGroup> groups = {};      ///< by name and size; empty: none, or unknown
-  std::string node = {};                    ///< the machine, if it is one of several: `--node`
-  std::vector<int> elsewhere = {};          ///< ranks on other machines, of which no file is here
+  std::vector<Traffic> traffic_in_steps = {};  ///< those inside the steps of optimizers
+  std::vector<Setting> configuration = {};     ///< by name and value; empty: unknown
+  std::vector<NamedGroup> groups = {};         ///< by name and size; empty: none, or unknown
+  std::string node = {};                       ///< the machine, if it is one of several: `--node`
+  std::vector<int> elsewhere = {};  ///< ranks on other machines, of which no file is here
   std::int64_t rendezvous = 0;  ///< equal for all ranks of a job, and for few others; 0: unknown
   std::vector<JobPart> parts = {};  ///< machines whose files were judged together; empty: one
   /// Of the job's command, as a shell reports it; absent: it was not seen to end.
   std::optional<int> command_status = {};
   std::vector<SkippedSteps> skipped_by = {};  ///< `skipped_steps`, by the ranks that skipped them
+  std::vector<JobComparison> comparisons = {};
+  /// The error that ended a process of the command before an optimizer stepped in any; empty: none
+  /// is known.
+  std::string command_error = {};
 
   bool operator==(const JobRecord&) const = default;
 };
@@ -285,15 +314,19 @@ PlannedCounts counts_of(const RunRecord& run);
 
 /// Verdict of a judged job. It is violated if a claim is or if its files have faults. It is also
 /// violated if the ranks failed in a way that no claim covers, such as dying. It holds if every
-/// claim does and every rank finished.
+/// claim does and every rank finished, and for a recording.
 Verdict verdict_of(const JobRecord& job);
 
 /// Whether no value of a rank was compared with another rank's, and none was found to be without
 /// one.
 bool is_incomparable(const JobRecord& job);
 
+/// Whether the job only recorded values for later comparisons: it has one rank, or each part of its
+/// tensors has one holder by declaration. Nothing else of it is undecided or wrong.
+bool is_recording(const JobRecord& job);
+
 /// Exit status of a judged job. It is `not_applicable` if the job is incomparable though all its
-/// ranks finished, as a job of one rank is.
+/// ranks finished, and no recording.
 ExitStatus status_of(const JobRecord& job);
 
 /// That of a verdict alone.

@@ -23,6 +23,7 @@ namespace lockstep {
 ///   not_applicable    not run: a precondition is violated
 ///   mismatched        ranks made calls that do not match, which ended them, or no value is
 ///                     known to be wrong
+///   became_not_finite no error; parameters became NaN or infinite
 enum class SymptomKind {
   right,
   raised,
@@ -34,15 +35,16 @@ enum class SymptomKind {
   not_finished,
   undecided,
   not_applicable,
-  mismatched
+  mismatched,
+  became_not_finite
 };
 
 template <>
 struct Names<SymptomKind> {
-  static constexpr std::array<std::string_view, 11> values{
+  static constexpr std::array<std::string_view, 12> values{
       "right",           "raised",         "raised late",    "ranks differ",
       "agree but wrong", "never trained",  "exceeds memory", "not finished",
-      "undecided",       "not applicable", "mismatched"};
+      "undecided",       "not applicable", "mismatched",     "became not finite"};
 };
 
 /// The symptom of a cell, with the evidence that fits on a line.

@@ -16,10 +16,15 @@ std::string title_of_job(const std::vector<std::string>& words, const std::strin
   return record_of_job(request).jobs[0].title;
 }
 
-TEST(TitleOfAJob, NamesItsProgramWithoutTheFolder) {
-  EXPECT_EQ(title_of_job({"/opt/venv/bin/torchrun", "/home/train.py"}), "torchrun /home/train.py");
+TEST(TitleOfAJob, IsItsScriptAndTheArgumentsOfThat) {
+  EXPECT_EQ(title_of_job({"/opt/venv/bin/torchrun", "/home/train.py"}), "train.py");
+  EXPECT_EQ(title_of_job({"torchrun", "--nproc-per-node", "2", "src/train.py", "--lr", "1"}),
+            "src/train.py --lr 1");
+  EXPECT_EQ(title_of_job({"/opt/venv/bin/python", "-m", "torch.distributed.run", "train.py"}),
+            "train.py");
   EXPECT_EQ(title_of_job({"./train.sh", "a"}), "./train.sh a");
-  EXPECT_EQ(title_of_job({"torchrun", "train.py"}), "torchrun train.py");
+  EXPECT_EQ(title_of_job({"/opt/venv/bin/python", "-m", "train"}), "python -m train");
+  EXPECT_LE(title_of_job({"train.py", std::string(50'000, 'x')}).size(), 80);
   EXPECT_EQ(title_of_job({"/opt/venv/bin/torchrun"}, "mine"), "mine");
   EXPECT_EQ(title_of_job({}), "");
 }

@@ -143,7 +143,8 @@ TEST_F(ThinnedJob, KeepsTheFirstStepsOfTheirKind) {
   }
   look(10);
   std::vector<std::int64_t> expected = range(1, 40);
-  for (const std::int64_t step : {45, 53}) expected.push_back(step);
+  // In 53 and 55 another number of elements is not finite than before.
+  for (const std::int64_t step : {45, 53, 55}) expected.push_back(step);
   for (const std::int64_t step : range(91, 180)) expected.push_back(step);
   EXPECT_EQ(steps_of(0), expected);
   EXPECT_EQ(steps_of(1), expected);

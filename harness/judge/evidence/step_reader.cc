@@ -169,6 +169,7 @@ void StepReader::note_step(int rank, const IndexedStep& step) {
 void StepReader::Together::add(int rank, const StepSummary& summary) {
   set.add(static_cast<std::uint64_t>(rank));
   set.add(summary.tensors);
+  set.add(static_cast<std::uint64_t>(summary.non_finite));
   for (const auto& [group, phases] : summary.groups) {
     const auto [known, is_new] = groups.emplace(group, phases);
     if (!is_new && known->second != phases) agrees = false;

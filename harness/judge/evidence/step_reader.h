@@ -64,8 +64,9 @@ class StepReader {
   /// snapshots.
   std::vector<Observation> rows_of(int rank, std::int64_t step) const;
 
-  /// Digest of the tensors that each rank observed in a step, if all ranks of each replica group
-  /// hold the same bits of them. Empty if some differ. Reads no row.
+  /// Digest of the tensors that each rank observed in a step, and of the number of their elements
+  /// that are not finite, if all ranks of each replica group hold the same bits of them. Empty if
+  /// some differ. Reads no row.
   std::optional<Digest> agreed_set(std::int64_t step) const;
 
   /// "elements that are not finite were observed, first in step 3 on ranks 0,1"; empty if all are

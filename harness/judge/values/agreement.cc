@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,6 +16,7 @@
 #include "harness/judge/values/divergence.h"
 #include "harness/judge/values/gradients_apart.h"
 #include "harness/judge/values/held_tensors.h"
+#include "harness/judge/values/reduced_in_step.h"
 #include "harness/judge/values/rounding_drift.h"
 #include "harness/judge/values/stray_ranks.h"
 #include "harness/judge/values/unshared_tensors.h"
@@ -96,6 +97,46 @@ class FirstSteps {
   std::map<std::string, std::int64_t> steps_;  ///< by name
 };
 
+/// The first step in which some ranks do not step parameters of a job that others step.
+class UnevenSteps {
+ public:
+  void see(const HeldTensor& place, const StepView& step) {
+    if (step_ != 0 && place.step != step_) return;
+    if (step_ == 0) begin(place, step);
+    if (rank_ >= 0 && !place.holders.contains(rank_)) names_.push_back(name_of(place));
+  }
+
+  /// "rank 1 did not step 3.weight and 1 more in step 1, which rank 0 did"; empty: all step all.
+  std::string in_words() const {
+    if (names_.empty()) return "";
+    const std::string more =
+        names_.size() > 1 ? fmt::format(" and {} more", names_.size() - 1) : std::string();
+    return fmt::format("rank {} did not step {}{} in step {}, which rank {} did", rank_,
+                       names_.front(), more, step_, other_);
+  }
+
+  bool is_before(std::int64_t step) const { return !names_.empty() && step_ <= step; }
+
+ private:
+  static const std::string& name_of(const HeldTensor& place) {
+    return place.holders.begin()->second->name;
+  }
+
+  /// The first rank that observed the step, but not the tensor.
+  void begin(const HeldTensor& place, const StepView& step) {
+    step_ = place.step;
+    other_ = place.holders.begin()->first;
+    for (int rank = 0; rank < step.processes() && rank_ < 0; ++rank) {
+      if (!place.holders.contains(rank) && !step.observations(rank).empty()) rank_ = rank;
+    }
+  }
+
+  std::int64_t step_ = 0;  ///< 0: none yet
+  int rank_ = -1;          ///< -1: none
+  int other_ = 0;          ///< that stepped them
+  std::vector<std::string> names_;
+};
+
 /// Of parameters that differ by no more than rounding.
 constexpr const char* kEqualGradients =
     " That is as little as rounding, but the gradients had the same bits up to then.";
@@ -120,16 +161,20 @@ class AgreementFold : public ClaimFold {
         may_round_(cell.is_job && !cell.settings_differ && !is_about_the_start(claim)),
         last_seen_(cell.steps.has_value()),
         may_end_(cell.is_job && !cell.steps && !is_about_the_start(claim)),
+        are_updates_(cell.is_job && claim == agree_across_ranks(Kind::parameter, Phase::post_step)),
         silent_rank_(cell.is_job ? holders_.first_silent_rank(cell) : "") {
     if (cell.is_job && is_about_the_start(claim)) begins_.emplace();
-    if (may_round_ && claim.kind == Kind::parameter) gradients_.emplace(unshared_);
+    if (may_round_ && claim.kind == Kind::parameter) {
+      gradients_.emplace(unshared_, cell.world_size);
+    }
+    if (cell.is_job && claim.kind == Kind::gradient) reduced_.emplace(cell);
   }
 
   void see(const CellStep& step) override {
     if (seen_.size() == kMostRemembered) seen_.erase(seen_.begin());
     Seen& seen = seen_[step.actual.number()];
-    double squares = 0;
-    std::set<std::string> differing;
+    std::set<std::string> names;
+    std::vector<const HeldTensor*> compared, differing;
     std::vector<HeldTensor> places = held_tensors(step.actual, claim_, unshared_);
     if (is_about_the_start(claim_)) {
       if (may_stray_) see_strays(step.actual);
@@ -140,27 +185,28 @@ class AgreementFold : public ClaimFold {
       if (begins_ && !begins_->includes(place)) continue;
       if (place.step < first_open_) {
         seen.tensors.push_back(last_seen_.add(place));
+        const bool is_uneven =
+            are_updates_ && !holders_.are_all_in(place) && holders_.were_ever_all_in(place);
+        if (is_uneven) uneven_.see(place, step.actual);
         if (reason_.empty()) reason_ = obstacle(place, holders_);
       }
-      // After ranks have left, the remaining ones are compared.
-      const bool is_open = place.step >= first_open_;
-      const bool is_left = is_open && holders_.were_ever_all_in(place);
-      const bool is_compared = (is_left || holders_.may_be_compared(place)) &&
-                               place.holders.size() > 1 && is_comparable(place);
-      if (!is_compared) continue;
+      if (!is_compared(place)) continue;
       strays_.leave_out(place);
       if (place.holders.size() < 2) continue;
       ++seen.comparisons;
-      const double norm = place.holders.begin()->second->statistics.norm;
-      squares += norm * norm;
+      compared.push_back(&place);
       const auto groups = groups_of(place);
       if (groups.size() < 2) continue;
       divergence_.add(step.actual, place, groups);
-      differing.insert(place.holders.begin()->second->name);
+      differing.push_back(&place);
+      differing_.insert(HeldTensorKey(*place.holders.begin()->second));
+      names.insert(place.holders.begin()->second->name);
       if (may_round_) rounding_.add(step.actual, holders_of(place, groups));
     }
-    rounding_.end_step(step.actual.number(), seen.comparisons, std::sqrt(squares));
-    if (gradients_) gradients_->see(step.actual, differing);
+    if (!differing.empty()) apart_.push_back(step.actual.number());
+    if (may_round_ && !differing.empty()) rounding_.end_step(step.actual.number(), compared);
+    if (gradients_) gradients_->see(step.actual, names);
+    if (reduced_) reduced_->see(step.actual, differing);
     comparisons_ += seen.comparisons;
   }
 
@@ -174,14 +220,29 @@ class AgreementFold : public ClaimFold {
 
   void write(ClaimResult& result) override {
     result.comparisons = comparisons_;
-    const bool is_small = may_round_ && rounding_.is_all();
+    const bool is_small =
+        may_round_ && rounding_.is_established(gradients_ && gradients_->are_rounding());
     const bool is_rounding = is_small && !(gradients_ && gradients_->is_ruled_out());
-    if (!divergence_.is_empty() && !is_rounding) {
+    const auto is_explained = [&](const HeldTensorKey& tensor) {
+      return (is_rounding && !rounding_.is_beyond(tensor.name)) ||
+             (reduced_ && reduced_->includes(tensor));
+    };
+    if (auto finding = finding_without(is_explained)) {
       result.verdict = Verdict::violated;
-      result.findings.push_back(divergence_.take());
-      if (is_small) result.findings.back().sentence += kEqualGradients;
+      result.findings.push_back(std::move(*finding));
+      Finding& found = result.findings.back();
+      if (is_small && !is_rounding) found.sentence += kEqualGradients;
+      if (uneven_.is_before(found.step)) {
+        found.sentence += fmt::format(" Before that, {}.", uneven_.in_words());
+      }
       return;
     }
+    if (reduced_) {
+      result.reduced_in_step = reduced_->count();
+      if (reason_.empty()) reason_ = reduced_->unknown_in_words();
+    }
+    if (is_rounding && reason_.empty()) reason_ = rounding_.open_in_words();
+    if (!uneven_.in_words().empty()) reason_ = uneven_.in_words();
     const bool strays_matter = !is_about_the_start(claim_) || !reason_.empty();
     if (strays_matter && !strays_.in_words().empty()) reason_ = strays_.in_words();
     if (reason_.empty()) reason_ = silent_rank_;
@@ -202,6 +263,37 @@ class AgreementFold : public ClaimFold {
   }
 
  private:
+  /// After ranks have left, the remaining ones are compared.
+  bool is_compared(const HeldTensor& place) const {
+    const bool is_left = place.step >= first_open_ && holders_.were_ever_all_in(place);
+    return (is_left || holders_.may_be_compared(place)) && place.holders.size() > 1 &&
+           is_comparable(place);
+  }
+
+  /// The finding about tensors that differ without an explanation; empty: there are none. If some
+  /// are explained, reads the steps in which ranks differ again.
+  std::optional<Finding> finding_without(
+      const std::function<bool(const HeldTensorKey&)>& is_explained) {
+    if (divergence_.is_empty()) return std::nullopt;
+    const std::size_t explained = std::count_if(differing_.begin(), differing_.end(), is_explained);
+    if (explained == differing_.size()) return std::nullopt;
+    if (explained == 0) return divergence_.take();
+    Divergence rest(claim_);
+    for (const std::int64_t number : apart_) {
+      const auto step = cell_.evidence->at(number);
+      for (HeldTensor& place : held_tensors(*step, claim_, unshared_)) {
+        if (!is_compared(place)) continue;
+        strays_.leave_out(place);
+        if (place.holders.empty() || is_explained(HeldTensorKey(*place.holders.begin()->second))) {
+          continue;
+        }
+        const auto groups = groups_of(place);
+        if (groups.size() > 1) rest.add(*step, place, groups);
+      }
+    }
+    return rest.take();
+  }
+
   /// For a claim about the start: a rank that strays observes new parameters first.
   void see_strays(const StepView& step) {
     const Claim steps = claim_of_steps(claim_);
@@ -221,16 +313,21 @@ class AgreementFold : public ClaimFold {
   ExpectedHolders holders_;
   std::int64_t first_open_;  ///< from this step on a tensor may be missing
   Divergence divergence_;
+  std::set<HeldTensorKey> differing_;  ///< in any step
+  std::vector<std::int64_t> apart_;    ///< steps in which some differ
   RoundingDrift rounding_;
   StrayRanks strays_;
   bool may_stray_;
   bool may_round_;
   std::optional<GradientsApart> gradients_;  ///< of a claim about parameters that may round
+  std::optional<ReducedInStep> reduced_;     ///< of a claim about gradients of a job
   std::optional<FirstSteps> begins_;         ///< of a claim about the start of a job
   LastSeen last_seen_;
   bool may_end_;                       ///< all ranks may stop to train a tensor, in the same step
   std::map<std::int64_t, Seen> seen_;  ///< the latest steps
   std::int64_t comparisons_ = 0;
+  bool are_updates_;  ///< of a job: what its optimizers step
+  UnevenSteps uneven_;
   std::string reason_;       ///< the first obstacle
   std::string silent_rank_;  ///< a rank without observations, in words
 };

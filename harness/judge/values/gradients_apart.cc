@@ -1,28 +1,38 @@
 #include "harness/judge/values/gradients_apart.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "harness/judge/evidence/observations.h"
+#include "harness/judge/values/divergence.h"
 #include "harness/judge/values/held_tensors.h"
 
 namespace lockstep {
 
 void GradientsApart::see(const StepView& step, const std::set<std::string>& differing) {
-  if (is_decided_) return;
+  if (is_over_) return;
+  is_over_ = !differing.empty();
   const Claim claim = agree_across_ranks(Kind::gradient, Phase::pre_step);
+  const std::vector<HeldTensor> gradients = held_tensors(step, claim, unshared_);
   std::set<std::string> equal;
-  for (const HeldTensor& place : held_tensors(step, claim, unshared_)) {
+  std::vector<const HeldTensor*> compared;
+  bool do_differ = false;
+  for (const HeldTensor& place : gradients) {
     const Observation& any = *place.holders.begin()->second;
     if (place.holders.size() < 2 || !is_comparable(place)) continue;
-    if (groups_of(place).size() > 1) {
-      is_decided_ = true;
-      return;
+    compared.push_back(&place);
+    const auto groups = groups_of(place);
+    if (groups.size() > 1) {
+      do_differ = true;
+      rounding_.add(step, holders_of(place, groups));
+    } else if (!is_undefined(any)) {
+      equal.insert(any.name);
     }
-    if (!is_undefined(any)) equal.insert(any.name);
   }
-  if (differing.empty()) return;
-  is_decided_ = true;
-  is_ruled_out_ = std::includes(equal.begin(), equal.end(), differing.begin(), differing.end());
+  if (do_differ) rounding_.end_step(step.number(), compared);
+  have_differed_ = have_differed_ || do_differ;
+  is_ruled_out_ = is_over_ && !have_differed_ &&
+                  std::includes(equal.begin(), equal.end(), differing.begin(), differing.end());
 }
 
 }  // namespace lockstep

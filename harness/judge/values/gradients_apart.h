@@ -4,6 +4,7 @@
 #include <string>
 
 #include "harness/judge/evidence/step_view.h"
+#include "harness/judge/values/rounding_drift.h"
 
 namespace lockstep {
 
@@ -13,7 +14,8 @@ namespace lockstep {
 class GradientsApart {
  public:
   /// `unshared`: names to leave out. It outlives this.
-  explicit GradientsApart(const std::set<std::string>& unshared) : unshared_(unshared) {}
+  GradientsApart(const std::set<std::string>& unshared, int world_size)
+      : unshared_(unshared), rounding_(world_size) {}
 
   /// Sees the gradients of a step, up to the first in which parameters differ. `differing`: the
   /// names of those.
@@ -23,9 +25,14 @@ class GradientsApart {
   /// differed up to then.
   bool is_ruled_out() const { return is_ruled_out_; }
 
+  /// Whether gradients differ as those of replicas that each rank computes.
+  bool are_rounding() const { return rounding_.is_established(false); }
+
  private:
   const std::set<std::string>& unshared_;
-  bool is_decided_ = false;
+  RoundingDrift rounding_;
+  bool have_differed_ = false;
+  bool is_over_ = false;  ///< parameters differ
   bool is_ruled_out_ = false;
 };
 

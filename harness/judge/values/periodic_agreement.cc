@@ -114,14 +114,15 @@ class PeriodicAgreementFold : public ClaimFold {
 
 constexpr std::size_t kMostSteps = 200;  ///< that are searched
 
-/// The steps since `first` before which ranks agreed, and the number of those that were observed.
+/// The steps since `first` in a phase of which the parameters of ranks agreed, and the number of
+/// the others.
 struct Again {
   std::vector<std::int64_t> agreed;
   std::size_t apart = 0;
 };
 
-Again agreement_since(const CellEvidence& cell, std::int64_t first) {
-  const Claim claim = agree_across_ranks(Kind::parameter, Phase::pre_forward);
+Again agreement_since(const CellEvidence& cell, std::int64_t first, Phase phase) {
+  const Claim claim = agree_across_ranks(Kind::parameter, phase);
   const std::vector<std::int64_t>& steps = cell.evidence->steps();
   Again again;
   std::size_t searched = 0;
@@ -145,6 +146,17 @@ Again agreement_since(const CellEvidence& cell, std::int64_t first) {
   return again;
 }
 
+/// The distance between the steps in which ranks agree; 0: they agree at most once, or not
+/// regularly.
+std::int64_t period_of(const Again& again) {
+  if (again.agreed.size() < 2 || again.apart == 0) return 0;
+  const std::int64_t period = again.agreed[1] - again.agreed[0];
+  for (std::size_t i = 1; i < again.agreed.size(); ++i) {
+    if (again.agreed[i] - again.agreed[i - 1] != period) return 0;
+  }
+  return period;
+}
+
 }  // namespace
 
 std::unique_ptr<ClaimFold> fold_periodic_agreement(const CellEvidence& cell, const Claim& claim) {
@@ -158,19 +170,20 @@ std::string agreement_again_in_words(const CellEvidence& cell,
            result.verdict == Verdict::violated;
   });
   if (found == results.end()) return "";
-  const Again again = agreement_since(cell, found->findings.front().step);
-  if (again.agreed.size() < 2 || again.apart == 0) return "";
-  const std::int64_t period = again.agreed[1] - again.agreed[0];
-  for (std::size_t i = 1; i < again.agreed.size(); ++i) {
-    if (again.agreed[i] - again.agreed[i - 1] != period) return "";
+  const std::int64_t first = found->findings.front().step;
+  for (const Phase phase : {Phase::pre_forward, Phase::post_step}) {
+    const Again again = agreement_since(cell, first, phase);
+    const std::int64_t period = period_of(again);
+    if (period < 2) continue;
+    constexpr std::size_t kShown = 4;
+    const auto shown = again.agreed.begin() + std::ptrdiff_t(std::min(again.agreed.size(), kShown));
+    return fmt::format(
+        "the parameters agree again every {} steps ({} step {}), as with LocalSGD; if that is "
+        "meant, watch with --agree-every {}",
+        period, phase == Phase::pre_forward ? "before" : "after",
+        fmt::join(again.agreed.begin(), shown, ", "), period);
   }
-  if (period < 2) return "";
-  constexpr std::size_t kShown = 4;
-  const auto shown = again.agreed.begin() + std::ptrdiff_t(std::min(again.agreed.size(), kShown));
-  return fmt::format(
-      "the parameters agree again every {} steps (before step {}), as with LocalSGD; if that is "
-      "meant, watch with --agree-every {}",
-      period, fmt::join(again.agreed.begin(), shown, ", "), period);
+  return "";
 }
 
 }  // namespace lockstep

@@ -15,10 +15,9 @@ namespace lockstep {
 /// fold.
 std::unique_ptr<ClaimFold> fold_periodic_agreement(const CellEvidence& cell, const Claim& claim);
 
-/// How often ranks agree again that differ: "parameters agree again before every 4th step: 5, 9,
-/// 13;
-/// --agree-every 4 lets them". Empty: they do not, as far as was observed. Ranks observe the
-/// parameters before a step only once differences are known.
+/// How often ranks agree again that differ: "the parameters agree again every 4 steps (before step
+/// 5, 9, 13), ...". Empty: they do not, as far as was observed. Ranks observe parameters before a
+/// step in their first steps, and once differences are known.
 std::string agreement_again_in_words(const CellEvidence& cell,
                                      const std::vector<ClaimResult>& results);
 

@@ -26,6 +26,7 @@ if os.environ.get("LOCKSTEP_WATCH_FOLDER"):
 
         _settings.current = _settings.from_environment()
         _start.install()
+        _start.note_error_at_end()
     except Exception as error:  # the job must not notice
         sys.stderr.write("lockstep: this process is not watched: %s\n" % error)
 _run_shadowed()

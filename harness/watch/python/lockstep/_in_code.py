@@ -6,7 +6,7 @@ import os
 import re
 import sys
 
-from lockstep import _library, _settings, _start
+from lockstep import _library, _objects, _settings, _start
 from lockstep._process import has_joined, rank_and_world
 
 _MOST_STEPS = 2**62 - 1
@@ -124,6 +124,9 @@ def _is_watching():
 
 
 def _begin(settings):
+    if _objects.are_hidden():
+        _start.say("gc.freeze() was called before lockstep.watch(): modules that it has hidden are not found, so "
+                   "parameters have no names, and those that no optimizer holds are not compared")
     os.environ.setdefault("TORCH_FR_BUFFER_SIZE", _RECORDS)  # works until torch's first collective
     _settings.current = settings
     try:

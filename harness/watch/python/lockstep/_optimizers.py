@@ -5,6 +5,7 @@ import weakref
 
 from lockstep import _configuration
 from lockstep._names import Names
+from lockstep._objects import objects_of
 from lockstep._placement import Replicas
 from lockstep._rows import Named
 
@@ -30,6 +31,7 @@ class Optimizers:
         self._names = Names(torch.nn.Module)
         self._replicas = None
         self._by_id = {}  # pairs of a weak reference and a WatchedOptimizer
+        self._present = {}  # weak references to the optimizers that there were at the first step, by id
         self._has_plain = False  # one whose parameters no engine divides was seen
         self.count = 0  # seen
         self.has_copies = False  # observed before steps
@@ -83,6 +85,13 @@ class Optimizers:
         known.is_left_out = bool(now) and all(self.left_out(named.name) for _, named in known.parameters)
         self.has_copies = self.has_copies or bool(known.copies)
         self._has_plain = self._has_plain or not known.copies
+
+    def remember_present(self, optimizer_type):
+        """The optimizers that there are at the first step."""
+        self._present = {id(one): weakref.ref(one) for one in objects_of(optimizer_type)}
+
+    def was_present(self, optimizer):
+        return self._present.get(id(optimizer), lambda: None)() is optimizer
 
     def rest(self):
         """Pairs of tensor and Named of the parameters that no optimizer which stepped holds, of the models with

@@ -2,6 +2,7 @@
 started it."""
 
 import atexit
+import json
 import os
 import sys
 
@@ -33,6 +34,20 @@ def is_child():
     """Whether multiprocessing started this process."""
     multiprocessing = sys.modules.get("multiprocessing.process")
     return multiprocessing is not None and multiprocessing.parent_process() is not None
+
+
+def was_observed(folder, rank):
+    """Whether a process of this rank has observed steps: this one took its place, as by exec."""
+    return os.path.exists(os.path.join(folder, "rank-%d.watch.json" % rank))
+
+
+def note_elsewhere(folder, rank, step=0):
+    """Writes that a rank trains in this process, which is not observed. `step`: the last one of the observed
+    process when it was forked; 0: that process is gone."""
+    path = os.path.join(folder, "rank-%d.elsewhere.json" % rank)
+    with open("%s.%d.tmp" % (path, os.getpid()), "w", encoding="utf-8") as file:
+        json.dump({"process": os.getpid(), "step": step}, file)
+    os.replace(file.name, path)
 
 
 def at_end(call):

@@ -1,8 +1,11 @@
 """Waits for the modules of torch that the hook needs, without importing any of them."""
 
+import atexit
+import json
+import os
 import sys
 
-from lockstep import _settings
+from lockstep import _objects, _settings
 
 # Imported modules, and the function of `_hook` that each is passed to.
 _MODULES = {"torch.optim.optimizer": "on_optimizer_module",
@@ -68,6 +71,7 @@ class _Finder:
 
 def install():
     """Waits for the modules."""
+    _objects.keep_frozen()
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
@@ -77,3 +81,24 @@ def take_imported():
     for name, action in _MODULES.items():
         if name in sys.modules:
             _pass(sys.modules[name], action)
+
+
+def note_error_at_end():
+    """Once this process ends by an error before an optimizer stepped in it, writes that error: it may be the
+    reason why nothing was observed."""
+    atexit.register(_note_error, os.getpid())
+
+
+def _note_error(process):
+    error = getattr(sys, "last_value", None)
+    hook = sys.modules.get("lockstep._hook")
+    watcher = getattr(hook, "watcher", None)
+    if error is None or os.getpid() != process or watcher is not None and watcher.has_begun():
+        return
+    path = os.path.join(_settings.current.folder, "process-%d.error.json" % process)
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"rank": os.environ.get("RANK", ""),
+                       "error": ("%s: %s" % (type(error).__name__, error)).rstrip(": ")}, file)
+    except OSError:
+        pass

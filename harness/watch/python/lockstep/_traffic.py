@@ -63,6 +63,68 @@ class Traffic:
         return list(self._groups.values())
 
 
+class StepTraffic:
+    """Counts the collectives that are called inside the steps of optimizers, by group size. `_rows`: as those
+    of Traffic."""
+
+    def __init__(self):
+        self._rows = []
+        self._begin = None  # of the step in progress
+
+    def facts(self):
+        return [{"first_step": first, "last_step": last, "group_size": size, "collectives": count}
+                for first, last, called in self._rows for size, count in sorted(called.items())]
+
+    def begin(self):
+        """An optimizer's step begins, and gradients are observed."""
+        self._begin = _sequence_numbers()
+
+    def end(self, step):
+        """It has ended, and parameters are observed. `step`: several optimizers may step in one."""
+        begin, self._begin = self._begin, None
+        end = _sequence_numbers()
+        if begin is None or end is None:
+            return
+        called = {size: 0 for _, size in end.values()}
+        for name, (number, size) in end.items():
+            called[size] += number - begin.get(name, (0, 0))[0]
+        last = self._rows[-1] if self._rows else None
+        if last is not None and last[1] == step:
+            self._add_to_last(step, called)
+        elif last is not None and last[1] == step - 1 and last[2] == called:
+            last[1] = step
+        elif len(self._rows) < _MOST_ROWS:
+            self._rows.append([step, step, called])
+
+    def _add_to_last(self, step, called):
+        """Adds the calls of another optimizer in the same step."""
+        last = self._rows[-1]
+        total = {size: last[2].get(size, 0) + count for size, count in called.items()}
+        if total == last[2]:
+            return
+        if last[0] < step:
+            last[1] = step - 1
+            self._rows.append([step, step, total])
+        else:
+            last[2] = total
+
+
+def _sequence_numbers():
+    """Number of the last collective, and number of ranks, of each group that this process is in, by name; {}:
+    there is none. None: a backend does not count."""
+    module = sys.modules.get("torch.distributed.distributed_c10d")
+    world = getattr(module, "_world", None)
+    numbers = {}
+    try:
+        for group, ranks in getattr(world, "pg_group_ranks", {}).items():
+            name = getattr(group, "group_name", None)
+            if name is not None:
+                numbers[name] = group._get_sequence_number_for_group(), len(ranks)
+    except Exception:  # of private functions of torch
+        return None
+    return numbers
+
+
 def groups_of_process():
     """The groups that this process is in, in the order of their creation: name, title and ranks."""
     module = sys.modules.get("torch.distributed.distributed_c10d")

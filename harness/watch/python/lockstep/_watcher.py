@@ -1,7 +1,6 @@
 """Observes the optimizers of this process: gradients before each step, parameters after it. Changes no
 tensor, communicates with nobody, and never raises into the job."""
 
-import gc
 import json
 import os
 import sys
@@ -12,15 +11,18 @@ from lockstep._also import Also, MicroBatches
 from lockstep._data import Data
 from lockstep._machines import ranks_of_machine, rendezvous, threads_of
 from lockstep._modules import Modules
+from lockstep._objects import objects_of
 from lockstep._observed_steps import ObservedSteps
 from lockstep._optimizers import Optimizers
 from lockstep._placement import is_stand_in
-from lockstep._process import at_end, has_joined, is_child, knows_rank, rank_and_world
+from lockstep._process import (at_end, has_joined, is_child, knows_rank, note_elsewhere, rank_and_world,
+                               was_observed)
 from lockstep._rows import Named, Rows
 from lockstep._start import say
-from lockstep._traffic import Traffic, counts_of_groups, sizes_of_named_groups
+from lockstep._traffic import StepTraffic, Traffic, counts_of_groups, sizes_of_named_groups
 
 _MOST_SKIPS = 10000  # that are listed
+_STEPS_WITH_BOTH = 16  # parameters are observed before and after: ranks may average them between steps
 
 
 def _frame_of_step():
@@ -61,17 +63,21 @@ class Watcher:
         self._has_also = False  # in this step
         self._micro_batches = MicroBatches(self.before_accumulation)
         self._lock = threading.Lock()
+        self._note_lock = threading.Lock()
         self._says_copies = settings.keeps_before
         self._copied = 0  # bytes of the values of the first step
         self._skips = []  # steps that a gradient scaler left out
         self._captured = 0  # steps of optimizers that were captured in a CUDA graph
         self._traffic = Traffic()
+        self._step_traffic = StepTraffic()
         self._process_configuration = {}
 
     # Called by torch.
 
     def before_step(self, optimizer, args, kwargs):
-        if self._is_capturing():
+        if os.getpid() != self._pid:
+            self._note_child()
+        elif self._is_capturing():
             self._run(self._note_capture)
         else:
             self._run(self._before, optimizer, args, kwargs, _frame_of_step())
@@ -109,10 +115,9 @@ class Watcher:
 
     def has_optimizers(self, optimizer_type):
         """Optimizers may have been made before this process was watched."""
-        for thing in gc.get_objects():
-            if issubclass(type(thing), optimizer_type):
-                for group in thing.param_groups:
-                    self.has_parameters(thing, group["params"])
+        for optimizer in objects_of(optimizer_type):
+            for group in optimizer.param_groups:
+                self.has_parameters(optimizer, group["params"])
 
     def before_accumulation(self, optimizer, parameter, gradient):
         with self._lock:  # autograd has a thread per device
@@ -175,6 +180,16 @@ class Watcher:
         except Exception as error:
             self._give_up(error)
 
+    def _note_child(self):
+        """This process was forked by a rank, and trains."""
+        if self._is_off or self._watch is None:
+            return
+        self._is_off = True
+        try:
+            note_elsewhere(self._settings.folder, self._rank, self._step)
+        except OSError:
+            pass
+
     def _give_up(self, error):
         self._is_off = True
         say("rank %s is no longer observed: %s" % (os.environ.get("RANK", "0"), error))
@@ -201,15 +216,17 @@ class Watcher:
         self._open()
         known = self._optimizers.of(optimizer)
         known.steps += 1
-        known.is_in_step = self._begin_step_if_new(known)
+        known.is_in_step = self._begin_step_if_new(optimizer, known)
         batches = self._data.take()
         if self._modules is not None:
             self._modules.before_step()
         known.backward_passes = {}
         if not self._is_observed or not known.is_in_step:
             return
+        self._step_traffic.begin()
         self._data.write(batches, self._watch, self._rank)
-        if not known.has_initial or self._settings.agree_every or self._watch.keeps():
+        if (not known.has_initial or self._settings.agree_every or self._watch.keeps()
+                or self._world > 1 and known.steps <= _STEPS_WITH_BOTH):
             self._observe(known, "pre_forward", "parameter")
             known.has_initial = True
         if not self._has_rest:
@@ -236,6 +253,8 @@ class Watcher:
             return
         if self._has_closure(args, kwargs):  # its gradients were computed inside
             self._observe(known, "pre_step", "gradient")
+        else:
+            self._step_traffic.end(self._step)
         self._observe(known, "post_step", "parameter")
         if self._also is not None:
             self._also.observe(optimizer, known.parameters, self._watch)
@@ -283,16 +302,18 @@ class Watcher:
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         return callable(closure)
 
-    def _begin_step_if_new(self, known):
+    def _begin_step_if_new(self, optimizer, known):
         """A step lasts until an optimizer or a parameter steps again: several optimizers share one, and
-        so do those of single parameters that step during backward. One that steps for the first time
-        later begins a step of its own: it is that of another training. If the user wants none of its
+        so do those of single parameters that step during backward. One that was made after the first step
+        begins a step of its own: it is that of another training. If the user wants none of its
         parameters compared, it has no steps: other ranks may not have it. Returns whether it has."""
         if known.is_left_out:
             return False
+        if self._step == 0:
+            self._optimizers.remember_present(self._torch.optim.Optimizer)
         stepping = {id(known): known, **{id(tensor): tensor for tensor, _ in known.parameters}}
         is_again = not stepping.keys().isdisjoint(self._stepped)
-        if self._step == 0 or is_again or self._is_late(known):
+        if self._step == 0 or is_again or self._is_late(optimizer, known):
             self._stepped = {}
             self._begin_step()
         self._stepped.update(stepping)
@@ -304,8 +325,11 @@ class Watcher:
         first = next((tensor for group in optimizer.param_groups for tensor in group["params"]), None)
         return first is not None and is_stand_in(first)
 
-    def _is_late(self, known):
-        return self._step > 1 and known.steps == 1 and self._has_end(known)
+    def _is_late(self, optimizer, known):
+        """Not if it was there at the first step: then this rank has left it out so far, and counts on as the
+        others."""
+        return (self._step > 1 and known.steps == 1 and self._has_end(known)
+                and not self._optimizers.was_present(optimizer))
 
     def _has_end(self, known):
         """Whether its step ends with it. Optimizers of single parameters are many."""
@@ -405,6 +429,8 @@ class Watcher:
             raise RuntimeError("lockstep.watch() was called without out, but this is rank %d of %d: give "
                                "all ranks the same new folder" % (rank, world))
         self._optimizers.use_rank(rank)
+        if not self._settings.is_created and was_observed(self._settings.folder, rank):
+            note_elsewhere(self._settings.folder, rank)
         self._watch = _library.Watch(self._settings, rank, world)
         self._steps = ObservedSteps(self._settings, self._watch, lambda: self._note({}))
         self._watch.use_threads(threads_of(self._settings.threads, self._torch, rank, world))
@@ -422,16 +448,17 @@ class Watcher:
                  "captured_updates": self._captured,
                  "has_copies": self._optimizers.has_copies,
                  "has_only_copies": self._optimizers.have_only_copies(),
-                 "collectives": self._traffic.facts(),
+                 "collectives": self._traffic.facts(), "collectives_in_steps": self._step_traffic.facts(),
                  "configuration": {**self._process_configuration, **self._optimizers.configuration},
                  "groups": sizes_of_named_groups()}
         facts["local_first"], facts["local_count"] = ranks_of_machine(self._rank, self._world)
         facts["rendezvous"] = rendezvous()
         facts.update(more)
         path = os.path.join(self._settings.folder, "rank-%d.watch.json" % self._rank)
-        with open(path + ".tmp", "w", encoding="utf-8") as file:
-            json.dump(facts, file)
-        os.replace(path + ".tmp", path)
+        with self._note_lock:  # autograd's threads note, too
+            with open(path + ".tmp", "w", encoding="utf-8") as file:
+                json.dump(facts, file)
+            os.replace(path + ".tmp", path)
 
     def has_begun(self):
         """Whether an optimizer stepped, also if it is no longer observed."""

@@ -1,0 +1,115 @@
+#include "harness/judge/values/reduced_in_step.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace lockstep {
+
+namespace {
+
+/// The parameters in a phase that can be compared.
+std::map<HeldTensorKey, ParameterOfRanks> parameters_in(const StepView& step, Phase phase) {
+  std::map<HeldTensorKey, ParameterOfRanks> parameters;
+  for (const HeldTensor& place :
+       held_tensors(step, agree_across_ranks(Kind::parameter, phase), {})) {
+    const Observation& any = *place.holders.begin()->second;
+    if (!any.not_comparable.empty()) continue;
+    const bool do_agree = groups_of(place).size() == 1;
+    parameters.emplace(HeldTensorKey(any),
+                       ParameterOfRanks{place.holders.size(),
+                                        do_agree ? std::optional(any.digest) : std::nullopt});
+  }
+  return parameters;
+}
+
+}  // namespace
+
+void ReducedInStep::see(const StepView& step, const std::vector<const HeldTensor*>& differing) {
+  if (differing.empty()) return;
+  remember_parameters(step.number());
+  for (const auto& [key, parameter] : parameters_in(step, Phase::pre_forward)) {
+    before_[key] = parameter;
+  }
+  auto after = parameters_in(step, Phase::post_step);
+  for (const HeldTensor* const gradient : differing) {
+    const HeldTensorKey key(*gradient->holders.begin()->second);
+    Steps& steps = tensors_[key];
+    const auto now = after.find(key);
+    const auto before = before_.find(key);
+    // A rank may end in this step.
+    if (now == after.end() || now->second.ranks < gradient->holders.size()) continue;
+    steps.is_apart = steps.is_apart || !now->second.agreed;
+    const bool is_changed = now->second.agreed && before != before_.end() &&
+                            before->second.agreed != now->second.agreed;
+    if (!is_changed) continue;
+    const Calls calls = calls_in(step.number(), gradient->holders);
+    steps.is_reduced = steps.is_reduced || calls == Calls::enough;
+    steps.is_uncounted = steps.is_uncounted || calls == Calls::unknown;
+    steps.is_apart = steps.is_apart || calls == Calls::none;
+  }
+  before_ = std::move(after);
+  remembered_ = step.number();
+}
+
+/// Steps in which ranks agree are not always read.
+void ReducedInStep::remember_parameters(std::int64_t step) {
+  const std::vector<std::int64_t>& steps = cell_.evidence->steps();
+  const auto at = std::lower_bound(steps.begin(), steps.end(), step);
+  if (at == steps.begin() || *std::prev(at) == remembered_) return;
+  before_ = parameters_in(*cell_.evidence->at(*std::prev(at)), Phase::post_step);
+}
+
+ReducedInStep::Calls ReducedInStep::calls_in(
+    std::int64_t step, const std::map<int, const Observation*>& holders) const {
+  Calls least = Calls::enough;
+  for (const auto& [rank, value] : holders) {
+    const Calls calls = calls_of(rank, step, holders.size());
+    if (calls == Calls::none) return calls;
+    if (calls == Calls::unknown) least = calls;
+  }
+  return least;
+}
+
+ReducedInStep::Calls ReducedInStep::calls_of(int rank, std::int64_t step,
+                                             std::size_t holders) const {
+  bool is_counted = false;
+  std::size_t reached = 1;  // ranks, by one group after the other
+  for (const Traffic& traffic : cell_.traffic_in_steps) {
+    const bool is_it = traffic.first_step <= step && step <= traffic.last_step &&
+                       std::binary_search(traffic.ranks.begin(), traffic.ranks.end(), rank);
+    if (!is_it) continue;
+    is_counted = true;
+    if (traffic.collectives > 0) reached *= static_cast<std::size_t>(traffic.group_size);
+    reached = std::min(reached, holders);
+  }
+  if (!is_counted) return Calls::unknown;
+  return reached == holders ? Calls::enough : Calls::none;
+}
+
+bool ReducedInStep::includes(const HeldTensorKey& gradient) const {
+  const auto found = tensors_.find(gradient);
+  if (found == tensors_.end() || found->second.is_apart) return false;
+  return found->second.is_reduced || found->second.is_uncounted;
+}
+
+bool ReducedInStep::includes_all() const {
+  return count() == static_cast<std::int64_t>(tensors_.size());
+}
+
+std::int64_t ReducedInStep::count() const {
+  return std::count_if(tensors_.begin(), tensors_.end(),
+                       [&](const auto& one) { return includes(one.first); });
+}
+
+std::string ReducedInStep::unknown_in_words() const {
+  const auto open = std::find_if(tensors_.begin(), tensors_.end(), [&](const auto& one) {
+    return includes(one.first) && one.second.is_uncounted;
+  });
+  if (open == tensors_.end()) return "";
+  return open->first.name +
+         " and others agree after the steps of the optimizer, but their gradients differ before "
+         "them, and "
+         "the collectives inside the steps were not counted";
+}
+
+}  // namespace lockstep

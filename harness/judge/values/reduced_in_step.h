@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/judge/evidence/cell_evidence.h"
+#include "harness/judge/values/held_tensors.h"
+
+namespace lockstep {
+
+/// A parameter on the ranks that hold it.
+struct ParameterOfRanks {
+  std::size_t ranks = 0;
+  std::optional<Digest> agreed;  ///< the value of all of them; absent: they differ
+};
+
+/// Gradients of a job that ranks reduce inside the optimizer's step, after they were observed: in
+/// the optimizer itself, or in a hook before its step. They differ before the step, and that is no
+/// fault. Of a step that is told by three facts together:
+///   - the parameter agrees after the step;
+///   - it was changed in the step, because a parameter that stays as it is agrees anyway, such as
+///     one with a learning rate of 0;
+///   - each rank called a collective inside the step, over groups that have as many ranks as hold
+///     the tensor, or several groups whose sizes have that product.
+/// A tensor is reduced there if the facts are so in one step at least, and in no step it agrees
+/// without a collective, or differs.
+class ReducedInStep {
+ public:
+  /// `cell` outlives this.
+  explicit ReducedInStep(const CellEvidence& cell) : cell_(cell) {}
+
+  /// Sees a step in which gradients differ. `differing`: these.
+  void see(const StepView& step, const std::vector<const HeldTensor*>& differing);
+
+  /// Whether the tensor is reduced inside the step, or, if collectives were not counted in some
+  /// step, may be.
+  bool includes(const HeldTensorKey& gradient) const;
+
+  /// Whether all gradients that differ are.
+  bool includes_all() const;
+
+  /// Whether some gradients that differ are.
+  bool includes_any() const { return count() > 0; }
+
+  std::int64_t count() const;  ///< of those
+
+  /// Why it is unknown whether ranks reduce gradients inside the step; empty: it is known.
+  std::string unknown_in_words() const;
+
+ private:
+  /// The steps of a tensor whose gradients differ.
+  struct Steps {
+    bool is_reduced = false;    ///< in one of them
+    bool is_uncounted = false;  ///< the parameter changed and agrees; collectives were not counted
+    bool is_apart = false;      ///< in one of them, as far as known
+  };
+  enum class Calls { none, enough, unknown };
+
+  void remember_parameters(std::int64_t step);
+  Calls calls_in(std::int64_t step, const std::map<int, const Observation*>& holders) const;
+  Calls calls_of(int rank, std::int64_t step, std::size_t holders) const;
+
+  const CellEvidence& cell_;
+  std::map<HeldTensorKey, Steps> tensors_;
+  std::int64_t remembered_ = 0;                       ///< step
+  std::map<HeldTensorKey, ParameterOfRanks> before_;  ///< after that step
+};
+
+}  // namespace lockstep

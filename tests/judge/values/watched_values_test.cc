@@ -1,0 +1,280 @@
+// Values of a watched job that need more than bits: they become infinite, are reduced inside the
+// optimizer's step, or differ as those of replicas that each rank computes.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/judge/literal_evidence.h"
+
+namespace lockstep {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const LiteralEvidence::Tensor kBefore{Kind::parameter, Phase::pre_forward, 0};
+const LiteralEvidence::Tensor kAfter{Kind::parameter, Phase::post_step, 0};
+const Claim kFinite = stay_finite(Kind::parameter, Phase::post_step);
+const Claim kParametersAgree = agree_across_ranks(Kind::parameter, Phase::post_step);
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinite = std::numeric_limits<float>::infinity();
+
+ClaimResult judge_job(const Claim& claim, const LiteralEvidence& files, int ranks,
+                      const std::vector<Traffic>& traffic = {}) {
+  const StepReader evidence = files.write();
+  CellEvidence cell;
+  cell.world_size = ranks;
+  cell.steps = std::nullopt;
+  cell.is_job = true;
+  cell.claims = {claim};
+  cell.evidence = &evidence;
+  cell.traffic_in_steps = traffic;
+  return judge(cell).front();
+}
+
+/// Two ranks that hold a mask and a weight, which all ranks reduce in two steps.
+void observe_weights(const std::vector<float>& gradient, const std::vector<float>& weight,
+                     LiteralEvidence& files) {
+  for (int rank = 0; rank < 2; ++rank) {
+    files.add(rank, 1, "mask", {-kInfinite, 0}, kBefore);
+    files.add(rank, 1, "w", {1, 1}, kBefore);
+    files.add(rank, 1, "w", {1, 1});
+    files.add(rank, 1, "mask", {-kInfinite, 0}, kAfter);
+    files.add(rank, 1, "w", {2, 2}, kAfter);
+    files.add(rank, 2, "w", gradient);
+    files.add(rank, 2, "mask", {-kInfinite, 0}, kAfter);
+    files.add(rank, 2, "w", weight, kAfter);
+  }
+}
+
+TEST(Finiteness, IsLostWhereAParameterIsNotFiniteAfterAStepThoughRanksAgree) {
+  LiteralEvidence files(2);
+  observe_weights({kNotANumber, 1}, {kNotANumber, 3}, files);
+  const ClaimResult result = judge_job(kFinite, files, 2);
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  const Finding& found = result.findings[0];
+  EXPECT_EQ(found.kind, FindingKind::became_not_finite);
+  EXPECT_EQ(found.step, 2);
+  EXPECT_THAT(found.tensors, ElementsAre("w"));
+  EXPECT_THAT(found.groups, ElementsAre(ElementsAre(0, 1)));
+  EXPECT_THAT(found.sentence, StartsWith("parameters became not finite in step 2: w on ranks 0,1 "
+                                         "(1 of 2 elements). First in that step: the gradient"));
+  ASSERT_TRUE(found.birth);
+  EXPECT_EQ(found.birth->kind, Kind::gradient);
+  EXPECT_THAT(found.birth->ranks, ElementsAre(0, 1));
+}
+
+TEST(Finiteness, IsKeptByMasksAndIfOnlyGradientsAreNotFinite) {
+  LiteralEvidence files(2);
+  observe_weights({kNotANumber, kInfinite}, {2, 2}, files);
+  const ClaimResult result = judge_job(kFinite, files, 2);
+  EXPECT_EQ(result.verdict, Verdict::holds);
+  EXPECT_EQ(result.comparisons, 8);  // two tensors after two steps on two ranks
+}
+
+TEST(Finiteness, IsLostByAMaskThatGetsMoreOfIt) {
+  LiteralEvidence files(1);
+  files.add(0, 1, "mask", {-kInfinite, 0}, kBefore);
+  files.add(0, 1, "mask", {-kInfinite, kNotANumber}, kAfter);
+  EXPECT_EQ(judge_job(kFinite, files, 1).verdict, Verdict::violated);
+}
+
+TEST(Finiteness, IsBornOnTheRankThatAloneHasIt) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    files.add(rank, 1, "mask", {-kInfinite, 0}, {Kind::module_output, Phase::pre_forward, 0});
+    files.add(rank, 1, "w", {1}, kAfter);
+    files.add(rank, 2, "mask", {-kInfinite, 0}, {Kind::module_output, Phase::pre_forward, 0});
+    files.add(rank, 2, "norm", {rank == 1 ? kNotANumber : 1},
+              {Kind::module_output, Phase::pre_forward, 0});
+    files.add(rank, 2, "w", {kNotANumber}, kAfter);
+  }
+  const ClaimResult result = judge_job(kFinite, files, 2);
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  ASSERT_TRUE(result.findings[0].birth);
+  EXPECT_EQ(result.findings[0].birth->tensor, "norm");
+  EXPECT_THAT(result.findings[0].birth->ranks, ElementsAre(1));
+  EXPECT_THAT(result.findings[0].birth->finite_ranks, ElementsAre(0));
+}
+
+/// A job whose gradients differ in steps 1 to 3, and whose parameter `name` becomes
+/// `values[step - 1]` on all ranks, on rank 1 with `apart` added.
+void observe_reduced(const std::string& name, const std::vector<float>& values,
+                     LiteralEvidence& files, int ranks = 2, float apart = 0) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    files.add(rank, 1, name, {0}, kBefore);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto step = static_cast<std::int64_t>(i) + 1;
+      files.add(rank, step, name, {static_cast<float>(rank + 1)});
+      files.add(rank, step, name, {values[i] + (rank == 1 ? apart : 0)}, kAfter);
+    }
+  }
+}
+
+std::vector<Traffic> calls(std::int64_t count, int group_size = 2,
+                           const std::vector<int>& ranks = {0, 1}) {
+  return {{ranks, group_size, 1, 3, count}};
+}
+
+TEST(GradientsReducedInTheStep, AreNoFindingIfParametersChangeAndAgree) {
+  LiteralEvidence files(2);
+  observe_reduced("w", {1, 2, 3}, files);
+  const ClaimResult result = judge_job(kAgree, files, 2, calls(1));
+  EXPECT_EQ(result.verdict, Verdict::holds);
+  EXPECT_EQ(result.reduced_in_step, 1);
+}
+
+TEST(GradientsReducedInTheStep, MayLeaveAParameterAsItIsInSomeSteps) {
+  LiteralEvidence files(2);
+  observe_reduced("w", {0, 1, 1}, files);  // as a step that a scaler skips
+  EXPECT_EQ(judge_job(kAgree, files, 2, calls(1)).verdict, Verdict::holds);
+}
+
+TEST(GradientsReducedInTheStep, AreAFindingIfNoParameterEverChanges) {
+  LiteralEvidence files(2);
+  observe_reduced("w", {0, 0, 0}, files);  // a learning rate of 0 hides that they are not reduced
+  const ClaimResult result = judge_job(kAgree, files, 2, calls(1));
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  EXPECT_EQ(result.findings[0].step, 1);
+}
+
+TEST(GradientsReducedInTheStep, AreAFindingWithoutACollectiveOverTheirRanks) {
+  LiteralEvidence none(2);
+  observe_reduced("w", {1, 2, 3}, none);
+  EXPECT_EQ(judge_job(kAgree, none, 2, calls(0)).verdict, Verdict::violated);
+  LiteralEvidence few(4);
+  observe_reduced("w", {1, 2, 3}, few, 4);
+  EXPECT_EQ(judge_job(kAgree, few, 4, calls(1, 2, {0, 1, 2, 3})).verdict, Verdict::violated);
+  LiteralEvidence two_groups(4);
+  observe_reduced("w", {1, 2, 3}, two_groups, 4);
+  std::vector<Traffic> both = calls(1, 2, {0, 1, 2, 3});
+  both.push_back(both[0]);  // within a machine, and between machines
+  EXPECT_EQ(judge_job(kAgree, two_groups, 4, both).verdict, Verdict::holds);
+  LiteralEvidence one_rank(2);
+  observe_reduced("w", {1, 2, 3}, one_rank);
+  std::vector<Traffic> of_one = calls(1, 2, {0});
+  of_one.push_back({{1}, 2, 1, 3, 0});
+  EXPECT_EQ(judge_job(kAgree, one_rank, 2, of_one).verdict, Verdict::violated);
+}
+
+TEST(GradientsReducedInTheStep, AreUndecidedIfCollectivesWereNotCounted) {
+  LiteralEvidence files(2);
+  observe_reduced("w", {1, 2, 3}, files);
+  const ClaimResult result = judge_job(kAgree, files, 2);
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_THAT(result.reason, HasSubstr("were not counted"));
+}
+
+TEST(GradientsReducedInTheStep, LeaveTheOthersAsFindings) {
+  LiteralEvidence files(2);
+  observe_reduced("a", {1, 2, 3}, files);
+  observe_reduced("b", {1, 2, 3}, files, 2, 0.5F);
+  const ClaimResult result = judge_job(kAgree, files, 2, calls(1));
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  EXPECT_EQ(result.findings[0].tensor, "b");
+  EXPECT_THAT(result.findings[0].tensors, ElementsAre("b"));
+  EXPECT_EQ(result.findings[0].step, 1);
+  EXPECT_EQ(result.findings[0].last_step, 3);
+}
+
+TEST(GradientsReducedInTheStep, AreAFindingIfParametersDifferAfterSomeStep) {
+  LiteralEvidence files(2);
+  observe_reduced("w", {1, 2}, files);
+  for (int rank = 0; rank < 2; ++rank) {
+    files.add(rank, 3, "w", {static_cast<float>(rank)});
+    files.add(rank, 3, "w", {static_cast<float>(rank)}, kAfter);
+  }
+  const ClaimResult result = judge_job(kAgree, files, 2, calls(1));
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  EXPECT_EQ(result.findings[0].step, 1);
+}
+
+/// 40 numbers of about `size`, apart by `ulps` units in the last place on alternating sides.
+std::vector<float> numbers(float size, int ulps) {
+  std::vector<float> values(40, size);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    for (int n = 0; n < ulps; ++n) {
+      values[i] = std::nextafter(values[i], i % 2 == 0 ? 2 * size : 0.0F);
+    }
+  }
+  return values;
+}
+
+/// Step 1 of ranks that compute replicas: of gradients "m.a" and "m.b", and "m.small" of `size`,
+/// which on rank 1 is `factor` times as large in every second element.
+void observe_replicas(float size, float factor, LiteralEvidence& files) {
+  for (int rank = 0; rank < 2; ++rank) {
+    files.add(rank, 1, "m.a", numbers(1, rank));
+    files.add(rank, 1, "m.b", numbers(2, rank));
+    std::vector<float> small(40, size);
+    for (std::size_t i = 0; rank == 1 && i < small.size(); i += 2) small[i] *= factor;
+    for (std::size_t i = 1; rank == 1 && i < small.size(); i += 2) small[i] /= factor;
+    files.add(rank, 1, "m.small", small);
+  }
+}
+
+TEST(Replicas, HideNoTensorThatIsFurtherApartThanRounding) {
+  LiteralEvidence files(2);
+  observe_replicas(1e-3F, 1.5F, files);
+  const ClaimResult result = judge_job(kAgree, files, 2);
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  EXPECT_EQ(result.findings[0].tensor, "m.small");
+  EXPECT_THAT(result.findings[0].tensors, ElementsAre("m.small"));
+}
+
+TEST(Replicas, AgreeUpToRounding) {
+  LiteralEvidence files(2);
+  observe_replicas(1e-3F, 1 + 1e-7F, files);
+  const ClaimResult result = judge_job(kAgree, files, 2);
+  EXPECT_EQ(result.verdict, Verdict::holds);
+  EXPECT_TRUE(result.tolerance);
+}
+
+TEST(Replicas, AreUndecidedAboutATensorBelowTheRoundingOfItsModule) {
+  LiteralEvidence files(2);
+  observe_replicas(1e-8F, 1.5F, files);
+  const ClaimResult result = judge_job(kAgree, files, 2);
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_THAT(result.reason, StartsWith("m.small differs by 0.37 of its norm"));
+}
+
+TEST(Replicas, AreKnownByTheirGradientsThoughOneParameterDiffersFirst) {
+  for (const bool have_gradients : {true, false}) {
+    LiteralEvidence files(2);
+    for (int rank = 0; rank < 2; ++rank) {
+      for (const char* name : {"a", "b", "c"}) {
+        if (have_gradients) files.add(rank, 1, name, numbers(1, rank));
+        const bool is_moved = rank == 1 && name[0] == 'b';
+        files.add(rank, 1, name, numbers(1, is_moved ? 1 : 0), kAfter);
+      }
+    }
+    // Alone it may be a damaged bit.
+    EXPECT_EQ(judge_job(kParametersAgree, files, 2).verdict,
+              have_gradients ? Verdict::holds : Verdict::violated);
+  }
+}
+
+TEST(UnevenSteps, AreToldBeforeTheirConsequence) {
+  LiteralEvidence files(2);
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    for (int rank = 0; rank < 2; ++rank) {
+      files.add(rank, step, "a", {static_cast<float>(step)}, kAfter);
+      if (rank == 1 && step == 1) continue;
+      files.add(rank, step, "b", {static_cast<float>(step + rank)}, kAfter);
+    }
+  }
+  const ClaimResult result = judge_job(kParametersAgree, files, 2);
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  EXPECT_EQ(result.findings[0].step, 2);
+  EXPECT_THAT(result.findings[0].sentence,
+              HasSubstr("Before that, rank 1 did not step b in step 1, which rank 0 did."));
+}
+
+}  // namespace
+}  // namespace lockstep
