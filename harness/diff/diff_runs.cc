@@ -14,6 +14,7 @@
 #include "harness/diff/compare_tensors.h"
 #include "harness/diff/compare_updates.h"
 #include "harness/diff/hyperparameters.h"
+#include "harness/diff/precision.h"
 #include "harness/diff/preconditions.h"
 #include "harness/diff/step_pairs.h"
 
@@ -37,17 +38,18 @@ std::map<Compared, double> norms_of_all(const std::vector<TensorPair>& pairs) {
 }
 
 /// If ranks of B hold different values of a tensor, the one that is furthest from A's counts.
-/// `compare`: one of B with that of A.
+/// `is_fault`: each of them is one, whatever its distance. `compare`: one of B with that of A.
 template <class Compare>
-TensorDifference compare_pair(const TensorPair& pair, const Compare& compare) {
+TensorDifference compare_pair(const TensorPair& pair, bool is_fault, const Compare& compare) {
   TensorDifference found = compare(pair.b);
   const std::string problem = found.cause;
   for (const WholeTensor& value : pair.of_ranks) {
     if (value.elements != pair.a.elements || value.shape != pair.a.shape) continue;
     TensorDifference one = compare(value);
-    const bool is_further = one.likeness == Likeness::different && one.relative > found.relative;
-    if (!is_further) continue;
+    const bool is_different = is_fault || one.likeness == Likeness::different;
+    if (!is_different || one.relative <= found.relative) continue;
     found = std::move(one);
+    found.likeness = Likeness::different;
     found.ranks = {value.rank};
     found.kind = FindingKind::weights_differ;
     found.is_multiple = false;
@@ -94,50 +96,25 @@ class Comparison {
   /// `noise`: of repetitions in this step; empty: there are none.
   StepDifference compare(std::int64_t step, std::int64_t other, const Noise& noise) {
     const SideStep a = steps_a_.at(step), b = steps_b_.at(other);
-    if (is_first_) note_first(a, b);
-    is_from_start_ = is_first_ ? step <= 1 && other <= 1 : is_from_start_ && step == last_ + 1;
-    has_gap_ = has_gap_ || (!is_first_ && step != last_ + 1);
-    is_first_ = false;
-    last_ = step;
+    begin(step, other, a, b);
     StepDifference found;
     found.step = step;
     found.other = other;
-    const auto apart = parameters_apart(a.before, b.before);
-    found.weights_apart = apart;
+    found.weights_apart = parameters_apart(a.before, b.before);
+    rounding_ = {found.weights_apart.value_or(0),
+                 std::max(computed_roundoff(a_.job(), step), computed_roundoff(b_.job(), other))};
     std::vector<TensorPair> pairs = pairs_of(a, b);
     if (!hold_copies(b)) {
       for (TensorPair& pair : pairs) pair.of_ranks.clear();
     }
-    JobSizes sizes{ranks_};
-    for (const SideFiles* side : {&b_, &a_}) side->add_sizes(sizes);
-    for (const SideStep* side : {&b, &a}) add_sizes(*side->view, sizes.others);
-    found.undecidable = why_undecidable(apart, pairs);
-    const bool is_by_noise = !found.undecidable.empty() && moves(noise);
-    if (is_by_noise) found.undecidable.clear();
-    const std::map<Compared, double> norms = norms_of_all(pairs);
-    double gradients_apart = 0;  // as far as that is rounding; gradients come before updates
-    for (const TensorPair& pair : pairs) {
-      const double carried = is_by_noise ? 0 : apart.value_or(0);
-      const double all = norms.at(pair.quantity), measured = of_noise(pair, noise);
-      TensorDifference one =
-          pair.quantity == Compared::update
-              ? compare_update(pair, inputs_of(pair, a, b, gradients_apart), a, measured, all,
-                               sizes)
-              : compare_pair(pair, [&](const WholeTensor& value) {
-                  const double bound = bound_of(pair.a, pair.b, carried).sum();
-                  return compare_tensors(pair.a, value, std::max(bound, measured), all, sizes);
-                });
-      if (pair.quantity == Compared::gradient) note_gradient(pair, one);
-      if (!found.undecidable.empty() && one.likeness == Likeness::different) {
-        one.likeness = Likeness::undecided;
-      }
-      follow_gradient(one);
-      const bool is_rounding =
-          one.quantity == Compared::gradient && one.likeness == Likeness::rounding;
-      if (is_rounding) gradients_apart = std::max(gradients_apart, one.relative);
-      found.tensors.push_back(std::move(one));
+    found.undecidable = why_undecidable(found.weights_apart, pairs);
+    const StepRounding of_modules = rounding_;
+    if (!found.undecidable.empty() && moves(noise)) {
+      found.undecidable.clear();
+      rounding_.weights_apart = 0;
     }
-    found.modules = compare_modules(*a.view, *b.view, apart.value_or(0));
+    compare_all(pairs, a, b, noise, found);
+    found.modules = compare_modules(*a.view, *b.view, of_modules);
     // Repetitions say nothing about modules.
     found.modules.decides = found.modules.decides && found.undecidable.empty() && noise.empty();
     return found;
@@ -147,6 +124,65 @@ class Comparison {
   const std::array<std::set<std::string>, 2>& parameters() const { return parameters_; }  ///< names
 
  private:
+  void begin(std::int64_t step, std::int64_t other, const SideStep& a, const SideStep& b) {
+    if (is_first_) note_first(a, b);
+    is_from_start_ = is_first_ ? step <= 1 && other <= 1 : is_from_start_ && step == last_ + 1;
+    has_gap_ = has_gap_ || (!is_first_ && step != last_ + 1);
+    is_first_ = false;
+    last_ = step;
+    gradients_apart_ = 0;
+    gradients_of_ranks_.clear();
+  }
+
+  JobSizes sizes_of(const SideStep& a, const SideStep& b) const {
+    JobSizes sizes{ranks_};
+    for (const SideFiles* side : {&b_, &a_}) side->add_sizes(sizes);
+    for (const SideStep* side : {&b, &a}) add_sizes(*side->view, sizes.others);
+    return sizes;
+  }
+
+  /// Gradients come before updates.
+  void compare_all(const std::vector<TensorPair>& pairs, const SideStep& a, const SideStep& b,
+                   const Noise& noise, StepDifference& found) {
+    const JobSizes sizes = sizes_of(a, b);
+    const std::map<Compared, double> norms = norms_of_all(pairs);
+    for (const TensorPair& pair : pairs) {
+      const double all = norms.at(pair.quantity), measured = of_noise(pair, noise);
+      TensorDifference one =
+          pair.quantity == Compared::update
+              ? compare_update(pair, inputs_of(pair, a, b), a, measured, all, sizes)
+              : compare_observed(pair, measured, all, sizes);
+      if (pair.quantity == Compared::gradient) note_gradient(pair, one);
+      if (!found.undecidable.empty() && one.likeness == Likeness::different) {
+        one.likeness = Likeness::undecided;
+      }
+      follow_gradient(one);
+      const bool is_rounding =
+          one.quantity == Compared::gradient && one.likeness == Likeness::rounding;
+      if (is_rounding) gradients_apart_ = std::max(gradients_apart_, one.relative);
+      found.tensors.push_back(std::move(one));
+    }
+  }
+
+  /// A gradient or a loss. Ranks of B may rightly hold different gradients: some optimizers want
+  /// only their own part.
+  TensorDifference compare_observed(const TensorPair& pair, double measured, double all,
+                                    const JobSizes& sizes) {
+    const RoundingBound bound = bound_of(pair.a, pair.b, rounding_);
+    const auto compare = [&](const WholeTensor& value) {
+      TensorDifference one =
+          compare_tensors(pair.a, value, std::max(bound.sum(), measured), all, sizes);
+      judge_multiple(pair.a, value, std::max(bound.of_multiple(), measured), true, one);
+      return one;
+    };
+    const TensorDifference of_ranks = compare_pair(pair, false, compare);
+    if (!of_ranks.ranks.empty()) gradients_of_ranks_.insert(pair.name);
+    TensorDifference found = compare(pair.b);
+    found.quantity = pair.quantity;
+    found.name = pair.name;
+    return found;
+  }
+
   /// An update follows from all gradients so far: if one of them was undecided, so is the update,
   /// unless ranks of B disagree about it.
   void follow_gradient(TensorDifference& one) {
@@ -172,11 +208,11 @@ class Comparison {
     return hold_copies_.value_or(false);
   }
 
-  static std::string why_undecidable(const std::optional<double>& apart,
-                                     const std::vector<TensorPair>& pairs) {
+  std::string why_undecidable(const std::optional<double>& apart,
+                              const std::vector<TensorPair>& pairs) const {
     if (pairs.empty()) return "no tensor was observed on both sides";
     if (!apart) return "the parameters before it are not known on both sides";
-    if (bound_of(pairs[0].a, pairs[0].b, *apart).sum() <= kLargestBound) return "";
+    if (bound_of(pairs[0].a, pairs[0].b, rounding_).sum() <= kLargestBound) return "";
     return fmt::format(
         "the parameters before it are {:.2g} of their norm apart, so rounding may have become as "
         "large as a fault; --noise measures it",
@@ -194,14 +230,16 @@ class Comparison {
   }
 
   /// `measured`: noise.
-  static TensorDifference compare_update(const TensorPair& pair, const UpdateInputs& inputs,
-                                         const SideStep& a, double measured, double all,
-                                         const JobSizes& sizes) {
+  TensorDifference compare_update(const TensorPair& pair, const UpdateInputs& inputs,
+                                  const SideStep& a, double measured, double all,
+                                  const JobSizes& sizes) const {
     const WholeTensor* const before = before_step(a.before, pair.name);
     UpdateBound bound = bound_of_update(pair.a, pair.b, before ? *before : pair.a, inputs);
     bound.whole = std::max(bound.whole, measured);
     if (bound.multiple) bound.multiple = std::max(*bound.multiple, measured);
-    return compare_pair(pair, [&](const WholeTensor& value) {
+    // Ranks of B that have a gradient of their own, and step by it, reduce it nowhere.
+    const bool is_fault = gradients_of_ranks_.contains(pair.name);
+    return compare_pair(pair, is_fault, [&](const WholeTensor& value) {
       return compare_updates(pair.a, value, bound, inputs, all, sizes);
     });
   }
@@ -219,12 +257,11 @@ class Comparison {
         is_known ? std::optional(std::max(*so_far.apart, *distance / norm)) : std::nullopt;
   }
 
-  /// Of an update, after its gradient. `rounding`: of the gradients of this step.
-  UpdateInputs inputs_of(const TensorPair& pair, const SideStep& a, const SideStep& b,
-                         double rounding) {
+  /// Of an update, after its gradient.
+  UpdateInputs inputs_of(const TensorPair& pair, const SideStep& a, const SideStep& b) {
     UpdateInputs inputs;
     inputs.is_by_element = is_by_element_;
-    inputs.rounding = rounding;
+    inputs.rounding = gradients_apart_;
     double& largest = updates_[pair.name];
     largest = std::max({largest, pair.a.norm, pair.b.norm});
     inputs.largest = largest;
@@ -270,6 +307,9 @@ class Comparison {
   std::int64_t last_ = 0;       ///< step
   bool is_from_start_ = false;  ///< all steps so far were compared, from the first one
   bool has_gap_ = false;        ///< between the steps that were compared
+  StepRounding rounding_;       ///< of this step
+  double gradients_apart_ = 0;  ///< in this step, as far as that is rounding
+  std::set<std::string> gradients_of_ranks_;  ///< that are faults on ranks of B, in this step
   std::map<std::string, GradientsSoFar> gradients_;  ///< by parameter
   std::map<std::string, double> updates_;            ///< the largest norm so far
   std::optional<bool> hold_copies_;                  ///< of B's ranks; absent: unknown so far

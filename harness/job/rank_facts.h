@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/record/watched_progress.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 
@@ -34,6 +35,7 @@ struct RankFacts {
   bool has_only_copies = false;                  ///< and of all others each rank holds another part
   std::vector<CallsPerStep> calls = {};          ///< empty: not counted
   std::map<std::string, std::string> configuration = {};  ///< values as text, by name
+  std::vector<Precision> precisions = {};                 ///< without ranks
   /// Numbers of ranks of the groups that the training named, by name.
   std::map<std::string, int> groups = {};
   RanksOfMachine machine = {};

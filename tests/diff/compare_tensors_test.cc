@@ -170,9 +170,12 @@ TEST(CompareTensors, BoundsByTheCoarserType) {
   WholeTensor single, half;
   single.dtype = "float32";
   half.dtype = "bfloat16";
-  EXPECT_DOUBLE_EQ(bound_of(single, single, 0).sum(), 512.0 / (1 << 24));
-  EXPECT_GT(bound_of(single, half, 0).sum(), 0.04);
-  EXPECT_DOUBLE_EQ(bound_of(single, single, 1e-6).carried, 1e-3);
+  EXPECT_DOUBLE_EQ(bound_of(single, single, {}).sum(), 512.0 / (1 << 24));
+  EXPECT_DOUBLE_EQ(bound_of(single, half, {}).sum(), 1.0 / 32);
+  EXPECT_DOUBLE_EQ(bound_of(single, half, {}).of_multiple(), 1.0 / 128);
+  EXPECT_DOUBLE_EQ(bound_of(single, single, {.weights_apart = 1e-6}).carried, 1e-3);
+  const StepRounding computed{.roundoff = roundoff_of(half)};
+  EXPECT_DOUBLE_EQ(bound_of(single, single, computed).sum(), 1.0 / 32);
 }
 
 TEST(CompareTensors, TakesUpdatesFromSketches) {

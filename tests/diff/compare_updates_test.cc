@@ -80,7 +80,7 @@ TEST(CompareUpdates, AreBoundedByTheRoundingOfGradients) {
   none.norm = 0;  // of a parameter, so that its own rounding counts nothing
   constexpr double kArithmetic = 512.0 / (1 << 24);
   UpdateInputs inputs = rounded_inputs();
-  inputs.rounding = 1e-3;
+  inputs.rounding = 1e-5;
   const UpdateBound bound = bound_of_update(one, one, none, inputs);
   EXPECT_DOUBLE_EQ(bound.whole, 0.02 + 10 * inputs.rounding);
   EXPECT_DOUBLE_EQ(bound.multiple.value(), kArithmetic + 10 * *inputs.own_rounding);
