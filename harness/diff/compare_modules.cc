@@ -74,8 +74,8 @@ void add_rank(const TensorDifference& of_rank, int rank, std::optional<TensorDif
 /// Of both sides with as many ranks.
 class ByRank {
  public:
-  ByRank(const Ranks& a, const Ranks& b, double weights_apart, ModuleDifferences& found)
-      : a_(a), b_(b), weights_apart_(weights_apart), found_(found) {}
+  ByRank(const Ranks& a, const Ranks& b, const StepRounding& rounding, ModuleDifferences& found)
+      : a_(a), b_(b), rounding_(rounding), found_(found) {}
 
   /// In the order of B, in which a fault spreads.
   void compare() {
@@ -103,7 +103,7 @@ class ByRank {
       }
       const double typical =
           std::max(a_[rank].typical_norm(key.kind), b_[rank].typical_norm(key.kind));
-      const double tolerance = bound_of(*one, *other, weights_apart_).sum();
+      const double tolerance = bound_of(*one, *other, rounding_).sum();
       add_rank(compare_tensors(*one, *other, tolerance, typical, {static_cast<int>(a_.size())}),
                static_cast<int>(rank), worst);
     }
@@ -119,7 +119,7 @@ class ByRank {
 
   const Ranks& a_;
   const Ranks& b_;
-  double weights_apart_;
+  const StepRounding& rounding_;
   ModuleDifferences& found_;
 };
 
@@ -198,7 +198,7 @@ TensorDifference difference_of_norms(const WholeTensor& a, const WholeTensor& b,
   return found;
 }
 
-void compare_whole_batch(const Ranks& a, const Ranks& b, double weights_apart,
+void compare_whole_batch(const Ranks& a, const Ranks& b, const StepRounding& rounding,
                          ModuleDifferences& found) {
   const OutputsOfAll of_a = outputs_of(a), of_b = outputs_of(b);
   double typical = 0;
@@ -218,7 +218,7 @@ void compare_whole_batch(const Ranks& a, const Ranks& b, double weights_apart,
       mismatch = mismatch_of(one, same);
       if (!mismatch.empty()) continue;
       TensorDifference norms =
-          difference_of_norms(one, same, typical, bound_of(one, same, weights_apart).sum());
+          difference_of_norms(one, same, typical, bound_of(one, same, rounding).sum());
       norms.quantity = Compared::output;
       norms.name = name;
       found.tensors.push_back(std::move(norms));
@@ -231,17 +231,18 @@ void compare_whole_batch(const Ranks& a, const Ranks& b, double weights_apart,
 
 }  // namespace
 
-ModuleDifferences compare_modules(const StepView& a, const StepView& b, double weights_apart) {
+ModuleDifferences compare_modules(const StepView& a, const StepView& b,
+                                  const StepRounding& rounding) {
   const Ranks of_a = module_values(a), of_b = module_values(b);
   if (is_empty(of_a) || is_empty(of_b)) return {};
   const auto has_same = ranks_saw_the_same(a, b);
   if (of_a.size() == of_b.size() && has_same.value_or(true)) {
     ModuleDifferences found{.basis = ModuleBasis::by_rank, .decides = has_same.has_value()};
-    ByRank(of_a, of_b, weights_apart, found).compare();
+    ByRank(of_a, of_b, rounding, found).compare();
     if (!found.tensors.empty()) return found;
   }
   ModuleDifferences found{.basis = ModuleBasis::whole_batch};
-  compare_whole_batch(of_a, of_b, weights_apart, found);
+  compare_whole_batch(of_a, of_b, rounding, found);
   return found;
 }
 

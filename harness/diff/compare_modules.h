@@ -1,5 +1,6 @@
 #pragma once
 
+#include "harness/diff/compare_tensors.h"
 #include "harness/diff/diff_record.h"
 #include "harness/judge/evidence/step_view.h"
 
@@ -7,8 +8,9 @@ namespace lockstep {
 
 /// Compares the outputs of modules in a step, and the gradients that arrive there: rank by rank if
 /// each rank has the same samples on both sides or samples are unknown, else, or if no output has
-/// the same size, by the norms of the outputs of all ranks. `weights_apart`: of the parameters
-/// before the step.
-ModuleDifferences compare_modules(const StepView& a, const StepView& b, double weights_apart);
+/// the same size, by the norms of the outputs of all ranks. `rounding`: of the
+/// step.
+ModuleDifferences compare_modules(const StepView& a, const StepView& b,
+                                  const StepRounding& rounding);
 
 }  // namespace lockstep

@@ -16,6 +16,9 @@ namespace {
 /// A rest that is so small against a difference by a ratio is 1/200 of both together.
 constexpr double kSmallRest = 0.1;
 
+/// Elements of a tensor that have a direction: fewer may all be almost 0.
+constexpr std::int64_t kFewest = 16;
+
 bool has_same_bits(const WholeTensor& a, const WholeTensor& b) {
   return a.digest && b.digest && a.digest == b.digest && a.dtype == b.dtype;
 }
@@ -101,9 +104,21 @@ double roundoff_of(const WholeTensor& tensor) {
   return dtype ? unit_roundoff(component_type(*dtype)) : 0;
 }
 
-RoundingBound bound_of(const WholeTensor& a, const WholeTensor& b, double weights_apart) {
-  const double u = std::max(roundoff_of(a), roundoff_of(b));
-  return {std::min(512 * u, std::sqrt(u)), kCarried * weights_apart};
+RoundingBound bound_of(const WholeTensor& a, const WholeTensor& b, const StepRounding& step) {
+  const double u = std::max({roundoff_of(a), roundoff_of(b), step.roundoff});
+  return {std::min(512 * u, std::sqrt(u) / 2), std::min(512 * u, std::sqrt(u) / 8),
+          kCarried * step.weights_apart};
+}
+
+double root_mean_square(const WholeTensor& tensor) {
+  return tensor.elements > 0 ? tensor.norm / std::sqrt(static_cast<double>(tensor.elements)) : 0;
+}
+
+bool is_without_evidence(const WholeTensor& a, const WholeTensor& b, double bound,
+                         double summands) {
+  const bool is_whole = !a.is_undefined && !b.is_undefined && a.problem.empty() &&
+                        b.problem.empty() && a.non_finite + b.non_finite == 0;
+  return is_whole && std::max(root_mean_square(a), root_mean_square(b)) <= bound * summands;
 }
 
 std::optional<double> distance_of(const WholeTensor& a, const WholeTensor& b) {
@@ -166,6 +181,22 @@ TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, dou
   difference.kind = meaning.kind;
   difference.is_multiple = meaning.kind.has_value();
   return difference;
+}
+
+void judge_multiple(const WholeTensor& a, const WholeTensor& b, double bound, bool is_known,
+                    TensorDifference& one) {
+  const double larger = std::max(a.norm, b.norm);
+  const bool has_direction = one.ratio && one.rest && larger > 0 && a.elements >= kFewest;
+  if (!has_direction || bound >= one.tolerance) return;
+  const double apart = std::abs(*one.ratio - 1) * a.norm / larger;
+  if (apart <= bound || apart <= kOverRest * *one.rest * b.norm / larger) return;
+  const Likeness found =
+      apart > kFault * bound && is_known ? Likeness::different : Likeness::undecided;
+  if (found <= one.likeness) return;
+  one.likeness = found;
+  one.relative = apart;
+  one.is_estimate = false;
+  one.tolerance = bound;
 }
 
 WholeTensor update_of(const WholeTensor& before, const WholeTensor& after) {

@@ -14,6 +14,7 @@
 #include "harness/diff/compare_tensors.h"
 #include "harness/diff/compare_updates.h"
 #include "harness/diff/hyperparameters.h"
+#include "harness/diff/precision.h"
 #include "harness/diff/preconditions.h"
 #include "harness/diff/step_pairs.h"
 
@@ -37,17 +38,18 @@ std::map<Compared, double> norms_of_all(const std::vector<TensorPair>& pairs) {
 }
 
 /// If ranks of B hold different values of a tensor, the one that is furthest from A's counts.
-/// `compare`: one of B with that of A.
+/// `is_fault`: each of them is one, whatever its distance. `compare`: one of B with that of A.
 template <class Compare>
-TensorDifference compare_pair(const TensorPair& pair, const Compare& compare) {
+TensorDifference compare_pair(const TensorPair& pair, bool is_fault, const Compare& compare) {
   TensorDifference found = compare(pair.b);
   const std::string problem = found.cause;
   for (const WholeTensor& value : pair.of_ranks) {
     if (value.elements != pair.a.elements || value.shape != pair.a.shape) continue;
     TensorDifference one = compare(value);
-    const bool is_further = one.likeness == Likeness::different && one.relative > found.relative;
-    if (!is_further) continue;
+    const bool is_different = is_fault || one.likeness == Likeness::different;
+    if (!is_different || one.relative <= found.relative) continue;
     found = std::move(one);
+    found.likeness = Likeness::different;
     found.ranks = {value.rank};
     found.kind = FindingKind::weights_differ;
     found.is_multiple = false;
@@ -56,6 +58,46 @@ TensorDifference compare_pair(const TensorPair& pair, const Compare& compare) {
   found.quantity = pair.quantity;
   found.name = pair.name;
   return found;
+}
+
+/// The module of a parameter: "attn.k" of "attn.k.bias".
+std::string module_of(const std::string& parameter) {
+  const std::size_t dot = parameter.rfind('.');
+  return dot == std::string::npos ? "" : parameter.substr(0, dot);
+}
+
+/// Root mean squares of the gradients of a step, for the smaller side.
+class GradientScales {
+ public:
+  explicit GradientScales(const std::vector<TensorPair>& pairs) {
+    for (const TensorPair& pair : pairs) {
+      if (pair.quantity != Compared::gradient) continue;
+      const double scale = std::min(root_mean_square(pair.a), root_mean_square(pair.b));
+      modules_[module_of(pair.name)].emplace_back(pair.name, scale);
+      largest_ = std::max(largest_, scale);
+    }
+  }
+
+  /// Of the other gradients of its module; without any, of all.
+  double beside(const std::string& parameter) const {
+    double scale = 0;
+    const auto& module = modules_.at(module_of(parameter));
+    for (const auto& [name, of_one] : module) {
+      if (name != parameter) scale = std::max(scale, of_one);
+    }
+    return module.size() > 1 ? scale : largest_;
+  }
+
+ private:
+  std::map<std::string, std::vector<std::pair<std::string, double>>> modules_;
+  double largest_ = 0;
+};
+
+/// Whether a third of the elements, each moved by as much as the others, explains a difference:
+/// queries, keys and values are as many. The cosine is at least 2/3 then, but for its own estimate.
+bool may_be_noise_in_part(const TensorDifference& one) {
+  constexpr double kSmallestCosine = 0.5;
+  return one.cosine && *one.cosine >= kSmallestCosine && !one.is_multiple && !one.kind;
 }
 
 /// The gradients of a parameter in all steps so far.
@@ -94,50 +136,30 @@ class Comparison {
   /// `noise`: of repetitions in this step; empty: there are none.
   StepDifference compare(std::int64_t step, std::int64_t other, const Noise& noise) {
     const SideStep a = steps_a_.at(step), b = steps_b_.at(other);
-    if (is_first_) note_first(a, b);
-    is_from_start_ = is_first_ ? step <= 1 && other <= 1 : is_from_start_ && step == last_ + 1;
-    has_gap_ = has_gap_ || (!is_first_ && step != last_ + 1);
-    is_first_ = false;
-    last_ = step;
+    begin(step, other, a, b);
     StepDifference found;
     found.step = step;
     found.other = other;
-    const auto apart = parameters_apart(a.before, b.before);
-    found.weights_apart = apart;
+    found.weights_apart = parameters_apart(a.before, b.before, without_evidence_);
+    rounding_ = {found.weights_apart.value_or(0),
+                 std::max(computed_roundoff(a_.job(), step), computed_roundoff(b_.job(), other))};
     std::vector<TensorPair> pairs = pairs_of(a, b);
     if (!hold_copies(b)) {
       for (TensorPair& pair : pairs) pair.of_ranks.clear();
     }
-    JobSizes sizes{ranks_};
-    for (const SideFiles* side : {&b_, &a_}) side->add_sizes(sizes);
-    for (const SideStep* side : {&b, &a}) add_sizes(*side->view, sizes.others);
-    found.undecidable = why_undecidable(apart, pairs);
-    const bool is_by_noise = !found.undecidable.empty() && moves(noise);
-    if (is_by_noise) found.undecidable.clear();
-    const std::map<Compared, double> norms = norms_of_all(pairs);
-    double gradients_apart = 0;  // as far as that is rounding; gradients come before updates
-    for (const TensorPair& pair : pairs) {
-      const double carried = is_by_noise ? 0 : apart.value_or(0);
-      const double all = norms.at(pair.quantity), measured = of_noise(pair, noise);
-      TensorDifference one =
-          pair.quantity == Compared::update
-              ? compare_update(pair, inputs_of(pair, a, b, gradients_apart), a, measured, all,
-                               sizes)
-              : compare_pair(pair, [&](const WholeTensor& value) {
-                  const double bound = bound_of(pair.a, pair.b, carried).sum();
-                  return compare_tensors(pair.a, value, std::max(bound, measured), all, sizes);
-                });
-      if (pair.quantity == Compared::gradient) note_gradient(pair, one);
-      if (!found.undecidable.empty() && one.likeness == Likeness::different) {
-        one.likeness = Likeness::undecided;
-      }
-      follow_gradient(one);
-      const bool is_rounding =
-          one.quantity == Compared::gradient && one.likeness == Likeness::rounding;
-      if (is_rounding) gradients_apart = std::max(gradients_apart, one.relative);
-      found.tensors.push_back(std::move(one));
+    found.undecidable = why_unknown(found.weights_apart, pairs);
+    const StepRounding of_modules = rounding_;
+    const bool is_far = found.undecidable.empty() && may_be_all_rounding(pairs);
+    if (is_far) rounding_.weights_apart = 0;
+    if (moves(noise)) {
+      found.undecidable.clear();
+    } else if (is_far) {
+      found.undecidable = why_far(*found.weights_apart);
     }
-    found.modules = compare_modules(*a.view, *b.view, apart.value_or(0));
+    compare_all(pairs, a, b, noise, found);
+    // Tensors that are as near as those of equal parameters are decided all the same.
+    if (is_far && found.count(Likeness::undecided) == 0) found.undecidable.clear();
+    found.modules = compare_modules(*a.view, *b.view, of_modules);
     // Repetitions say nothing about modules.
     found.modules.decides = found.modules.decides && found.undecidable.empty() && noise.empty();
     return found;
@@ -145,8 +167,123 @@ class Comparison {
 
   const Precondition& initial_weights() const { return initial_weights_; }
   const std::array<std::set<std::string>, 2>& parameters() const { return parameters_; }  ///< names
+  const std::set<std::string>& without_evidence() const { return without_evidence_; }
 
  private:
+  void begin(std::int64_t step, std::int64_t other, const SideStep& a, const SideStep& b) {
+    if (is_first_) note_first(a, b);
+    is_from_start_ = is_first_ ? step <= 1 && other <= 1 : is_from_start_ && step == last_ + 1;
+    has_gap_ = has_gap_ || (!is_first_ && step != last_ + 1);
+    is_first_ = false;
+    last_ = step;
+    gradients_apart_ = 0;
+    gradients_of_ranks_.clear();
+  }
+
+  JobSizes sizes_of(const SideStep& a, const SideStep& b) const {
+    JobSizes sizes{ranks_};
+    for (const SideFiles* side : {&b_, &a_}) side->add_sizes(sizes);
+    for (const SideStep* side : {&b, &a}) add_sizes(*side->view, sizes.others);
+    return sizes;
+  }
+
+  /// Gradients come before updates.
+  void compare_all(const std::vector<TensorPair>& pairs, const SideStep& a, const SideStep& b,
+                   const Noise& noise, StepDifference& found) {
+    const JobSizes sizes = sizes_of(a, b);
+    const std::map<Compared, double> norms = norms_of_all(pairs);
+    const GradientScales scales(pairs);
+    for (const TensorPair& pair : pairs) {
+      const double all = norms.at(pair.quantity), measured = of_noise(pair, noise);
+      TensorDifference one =
+          pair.quantity == Compared::update
+              ? compare_update(pair, inputs_of(pair, a, b), a, measured, all, sizes)
+              : compare_observed(pair, measured, all, sizes);
+      leave_out_noise(pair, scales, one);
+      if (pair.quantity == Compared::gradient) note_gradient(pair, one);
+      if (!found.undecidable.empty() && one.likeness == Likeness::different) {
+        one.likeness = Likeness::undecided;
+      }
+      follow_gradient(one);
+      const bool is_rounding =
+          one.quantity == Compared::gradient && one.likeness == Likeness::rounding;
+      if (is_rounding) gradients_apart_ = std::max(gradients_apart_, one.relative);
+      found.tensors.push_back(std::move(one));
+    }
+    leave_out_fused_noise(pairs, found);
+  }
+
+  /// The bias of a fused layer has elements without evidence if keys are in it: its update is noise
+  /// in part, while the gradient agrees as a whole, and so does the weight of the layer.
+  void leave_out_fused_noise(const std::vector<TensorPair>& pairs, StepDifference& found) {
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      TensorDifference& one = found.tensors[i];
+      const bool is_open = one.quantity == Compared::update && one.likeness > Likeness::rounding &&
+                           one.ranks.empty() && may_be_noise_in_part(one);
+      const GradientsSoFar& gradients = gradients_[one.name];
+      const bool agrees = gradients.step == last_ && !gradients.are_equal && !gradients.differ;
+      if (!is_open || !agrees || !has_agreeing_weight(i, pairs, found)) continue;
+      call_noise("elements of its gradient are 0 up to rounding", one);
+      without_evidence_.insert(one.name);
+    }
+  }
+
+  static bool has_agreeing_weight(std::size_t bias, const std::vector<TensorPair>& pairs,
+                                  const StepDifference& found) {
+    constexpr std::int64_t kOfWeight = 4;  // times as many elements, at least
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      const bool is_weight = pairs[i].quantity == Compared::update &&
+                             module_of(pairs[i].name) == module_of(pairs[bias].name) &&
+                             pairs[i].a.elements >= kOfWeight * pairs[bias].a.elements;
+      if (is_weight && found.tensors[i].likeness == Likeness::rounding) return true;
+    }
+    return false;
+  }
+
+  /// An update follows from all gradients so far: after one without evidence it has none, unless
+  /// ranks of B disagree about it.
+  void leave_out_noise(const TensorPair& pair, const GradientScales& scales,
+                       TensorDifference& one) {
+    if (pair.quantity == Compared::gradient && one.likeness != Likeness::equal) {
+      const double bound = bound_of(pair.a, pair.b, {.roundoff = rounding_.roundoff}).base;
+      if (is_without_evidence(pair.a, pair.b, bound, scales.beside(pair.name))) {
+        one.likeness = Likeness::no_evidence;
+        without_evidence_.insert(pair.name);
+      }
+    }
+    const bool is_noise = pair.quantity == Compared::update && one.likeness > Likeness::rounding &&
+                          one.ranks.empty() && without_evidence_.contains(pair.name);
+    if (is_noise || one.likeness == Likeness::no_evidence) {
+      call_noise("its gradient is 0 up to rounding", one);
+    }
+  }
+
+  static void call_noise(const char* cause, TensorDifference& one) {
+    one.likeness = Likeness::no_evidence;
+    one.cause = cause;
+    one.is_multiple = false;
+    one.kind.reset();
+  }
+
+  /// A gradient or a loss. Ranks of B may rightly hold different gradients: some optimizers want
+  /// only their own part.
+  TensorDifference compare_observed(const TensorPair& pair, double measured, double all,
+                                    const JobSizes& sizes) {
+    const RoundingBound bound = bound_of(pair.a, pair.b, rounding_);
+    const auto compare = [&](const WholeTensor& value) {
+      TensorDifference one =
+          compare_tensors(pair.a, value, std::max(bound.sum(), measured), all, sizes);
+      judge_multiple(pair.a, value, std::max(bound.of_multiple(), measured), true, one);
+      return one;
+    };
+    const TensorDifference of_ranks = compare_pair(pair, false, compare);
+    if (!of_ranks.ranks.empty()) gradients_of_ranks_.insert(pair.name);
+    TensorDifference found = compare(pair.b);
+    found.quantity = pair.quantity;
+    found.name = pair.name;
+    return found;
+  }
+
   /// An update follows from all gradients so far: if one of them was undecided, so is the update,
   /// unless ranks of B disagree about it.
   void follow_gradient(TensorDifference& one) {
@@ -172,15 +309,21 @@ class Comparison {
     return hold_copies_.value_or(false);
   }
 
-  static std::string why_undecidable(const std::optional<double>& apart,
-                                     const std::vector<TensorPair>& pairs) {
+  static std::string why_unknown(const std::optional<double>& apart,
+                                 const std::vector<TensorPair>& pairs) {
     if (pairs.empty()) return "no tensor was observed on both sides";
-    if (!apart) return "the parameters before it are not known on both sides";
-    if (bound_of(pairs[0].a, pairs[0].b, *apart).sum() <= kLargestBound) return "";
+    return apart ? "" : "the parameters before it are not known on both sides";
+  }
+
+  bool may_be_all_rounding(const std::vector<TensorPair>& pairs) const {
+    return bound_of(pairs[0].a, pairs[0].b, rounding_).sum() > kLargestBound;
+  }
+
+  static std::string why_far(double apart) {
     return fmt::format(
         "the parameters before it are {:.2g} of their norm apart, so rounding may have become as "
         "large as a fault; --noise measures it",
-        *apart);
+        apart);
   }
 
   /// Repetitions with the same bits say nothing about layouts that round otherwise.
@@ -194,14 +337,16 @@ class Comparison {
   }
 
   /// `measured`: noise.
-  static TensorDifference compare_update(const TensorPair& pair, const UpdateInputs& inputs,
-                                         const SideStep& a, double measured, double all,
-                                         const JobSizes& sizes) {
+  TensorDifference compare_update(const TensorPair& pair, const UpdateInputs& inputs,
+                                  const SideStep& a, double measured, double all,
+                                  const JobSizes& sizes) const {
     const WholeTensor* const before = before_step(a.before, pair.name);
     UpdateBound bound = bound_of_update(pair.a, pair.b, before ? *before : pair.a, inputs);
     bound.whole = std::max(bound.whole, measured);
     if (bound.multiple) bound.multiple = std::max(*bound.multiple, measured);
-    return compare_pair(pair, [&](const WholeTensor& value) {
+    // Ranks of B that have a gradient of their own, and step by it, reduce it nowhere.
+    const bool is_fault = gradients_of_ranks_.contains(pair.name);
+    return compare_pair(pair, is_fault, [&](const WholeTensor& value) {
       return compare_updates(pair.a, value, bound, inputs, all, sizes);
     });
   }
@@ -210,7 +355,7 @@ class Comparison {
     GradientsSoFar& so_far = gradients_[pair.name];
     so_far.step = last_;
     so_far.are_equal = so_far.are_equal && found.likeness == Likeness::equal;
-    so_far.differ = so_far.differ || found.likeness > Likeness::rounding;
+    so_far.differ = so_far.differ || found.likeness > Likeness::no_evidence;
     if (found.likeness == Likeness::equal || !so_far.apart) return;
     const auto distance = distance_of(pair.a, pair.b);
     const double norm = std::max(pair.a.norm, pair.b.norm);
@@ -219,12 +364,11 @@ class Comparison {
         is_known ? std::optional(std::max(*so_far.apart, *distance / norm)) : std::nullopt;
   }
 
-  /// Of an update, after its gradient. `rounding`: of the gradients of this step.
-  UpdateInputs inputs_of(const TensorPair& pair, const SideStep& a, const SideStep& b,
-                         double rounding) {
+  /// Of an update, after its gradient.
+  UpdateInputs inputs_of(const TensorPair& pair, const SideStep& a, const SideStep& b) {
     UpdateInputs inputs;
     inputs.is_by_element = is_by_element_;
-    inputs.rounding = rounding;
+    inputs.rounding = gradients_apart_;
     double& largest = updates_[pair.name];
     largest = std::max({largest, pair.a.norm, pair.b.norm});
     inputs.largest = largest;
@@ -270,10 +414,14 @@ class Comparison {
   std::int64_t last_ = 0;       ///< step
   bool is_from_start_ = false;  ///< all steps so far were compared, from the first one
   bool has_gap_ = false;        ///< between the steps that were compared
+  StepRounding rounding_;       ///< of this step
+  double gradients_apart_ = 0;  ///< in this step, as far as that is rounding
+  std::set<std::string> gradients_of_ranks_;  ///< that are faults on ranks of B, in this step
   std::map<std::string, GradientsSoFar> gradients_;  ///< by parameter
   std::map<std::string, double> updates_;            ///< the largest norm so far
   std::optional<bool> hold_copies_;                  ///< of B's ranks; absent: unknown so far
   std::set<std::string> open_gradients_;             ///< of parameters, in any step so far
+  std::set<std::string> without_evidence_;           ///< the same
   Precondition initial_weights_{Prerequisite::initial_weights, Likeness::undecided, "unknown"};
   std::array<std::set<std::string>, 2> parameters_;
 };
@@ -379,6 +527,9 @@ DiffRecord diff_runs(const SideFiles& a, const SideFiles& b,
   if (auto states = compare_random_states(a, b, steps_of(diff))) {
     diff.preconditions.push_back(std::move(*states));
   }
+  const auto& without_evidence = comparison.without_evidence();
+  diff.without_evidence = {without_evidence.begin(), without_evidence.end()};
+  diff.precisions = differing_precisions(a.job(), b.job());
   diff.hyperparameters = differing_hyperparameters(a.job(), b.job());
   match_names(comparison.parameters()[0], comparison.parameters()[1], diff);
   diff.unmapped = request.names.unknown([&](const std::string& name) { return a.has_named(name); });

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harness/diff/compare_tensors.h"
+#include "harness/diff/precision.h"
 #include "harness/judge/evidence/observations.h"
 
 namespace lockstep {
@@ -144,10 +145,11 @@ const WholeTensor* before_step(const WholeTensors& before, const std::string& na
   return before.find(before_step_key(name));
 }
 
-std::optional<double> parameters_apart(const WholeTensors& a, const WholeTensors& b) {
+std::optional<double> parameters_apart(const WholeTensors& a, const WholeTensors& b,
+                                       const std::set<std::string>& left_out) {
   double apart = 0, of_a = 0, of_b = 0;
   std::int64_t compared = 0;
-  std::set<std::string> names;
+  std::set<std::string> names = left_out;
   for (const auto& [key, ignored] : a.all()) {
     if (key.kind != Kind::parameter || !names.insert(key.name).second) continue;
     const WholeTensor* const one = before_step(a, key.name);
@@ -173,7 +175,7 @@ Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& 
     const WholeTensor* const other = b.initial(key.name);
     if (!other || !tensor.problem.empty() || !other->problem.empty()) continue;
     ++compared;
-    const double tolerance = bound_of(tensor, *other, 0).base;
+    const double tolerance = bound_of(tensor, *other, {}).base;
     const TensorDifference found = compare_tensors(tensor, *other, tolerance, 0, {});
     if (found.likeness == Likeness::equal) ++equal;
     if (found.likeness == Likeness::different && weights.likeness != Likeness::different) {
@@ -202,7 +204,7 @@ Precondition compare_configurations(const JobRecord& a, const JobRecord& b) {
   std::set<std::string> names;
   for (const auto& [name, values] : of_a) names.insert(name);
   for (const auto& [name, values] : of_b) names.insert(name);
-  std::vector<std::string> differing;
+  std::vector<std::string> differing = differing_precisions(a, b);
   for (const std::string& name : names) {
     const std::string in_a = values_in_words(of_a, name), in_b = values_in_words(of_b, name);
     if (in_a != in_b)

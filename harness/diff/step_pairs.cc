@@ -41,8 +41,13 @@ std::optional<TensorPair> observed_pair(const WholeTensorKey& key, const WholeTe
   if (!is_gradient && key.kind != Kind::loss) return std::nullopt;
   const WholeTensor* const other = b.tensors.find(key);
   if (!other && !(is_gradient && has_parameter(b, key.name))) return std::nullopt;
-  return TensorPair{is_gradient ? Compared::gradient : Compared::loss, key.name, tensor,
-                    other ? *other : undefined()};
+  TensorPair pair{is_gradient ? Compared::gradient : Compared::loss, key.name, tensor,
+                  other ? *other : undefined()};
+  if (!is_gradient || pair.b.others.empty() || !tensor.problem.empty()) return pair;
+  pair.of_ranks = pair.b.others;
+  pair.of_ranks.push_back(pair.b);
+  pair.of_ranks.back().problem.clear();
+  return pair;
 }
 
 /// Gradients that only B has, of parameters on both sides.

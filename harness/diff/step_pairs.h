@@ -43,8 +43,8 @@ struct TensorPair {
   std::string name;
   WholeTensor a;
   WholeTensor b;
-  /// Of an update: that of each rank of B, if ranks hold different values that were the same
-  /// before.
+  /// That of each rank of B, if ranks hold different values of a tensor that none divides. Of an
+  /// update, its parameter was the same before.
   std::vector<WholeTensor> of_ranks = {};
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "harness/job/rank_facts.h"
 #include "harness/job/stall.h"
@@ -244,6 +245,21 @@ std::vector<Setting> configuration_in(const std::map<int, RankFacts>& facts) {
   return configuration;
 }
 
+std::vector<Precision> precisions_in(const std::map<int, RankFacts>& facts) {
+  std::map<std::tuple<std::string, std::string, std::int64_t>, std::vector<int>> holders;
+  for (const auto& [rank, one] : facts) {
+    for (const Precision& seen : one.precisions) {
+      holders[{seen.operation, seen.dtype, seen.first_step}].push_back(rank);
+    }
+  }
+  std::vector<Precision> precisions;
+  for (const auto& [seen, ranks] : holders) {
+    const auto& [operation, dtype, first_step] = seen;
+    precisions.push_back({operation, dtype, first_step, ranks});
+  }
+  return precisions;
+}
+
 /// With `--strict`, a verdict about some of the parameters is none.
 ExitStatus status_of_coverage(const JobRecord& job, const WatchRequest& request) {
   const bool is_whole =
@@ -314,6 +330,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   job.traffic = traffic_in(facts, &RankFacts::calls);
   job.traffic_in_steps = traffic_in(facts, &RankFacts::calls_in_steps);
   job.configuration = configuration_in(facts);
+  job.precisions = precisions_in(facts);
   job.groups = groups_in(facts);
   job.thinned_after = job.captured_updates = 0;
   for (const auto& [rank, one] : facts) {

@@ -29,6 +29,15 @@ std::vector<CallsPerStep> calls_in(const nlohmann::json& rows) {
   return calls;
 }
 
+std::vector<Precision> precisions_in(const nlohmann::json& rows) {
+  std::vector<Precision> precisions;
+  for (const nlohmann::json& row : rows) {
+    precisions.push_back(
+        {row.at("operation"), row.at("dtype"), whole_number<std::int64_t>(row, "first_step"), {}});
+  }
+  return precisions;
+}
+
 /// 0: the file does not say it.
 template <class Integer>
 Integer number_in(const nlohmann::json& json, const char* name) {
@@ -47,6 +56,7 @@ RankFacts facts_in(const nlohmann::json& json) {
           .calls = calls_in(json.value("collectives", nlohmann::json::array())),
           .calls_in_steps = calls_in(json.value("collectives_in_steps", nlohmann::json::array())),
           .configuration = json.value("configuration", std::map<std::string, std::string>()),
+          .precisions = precisions_in(json.value("precisions", nlohmann::json::array())),
           .groups = json.value("groups", std::map<std::string, int>()),
           .machine = {number_in<int>(json, "local_first"), number_in<int>(json, "local_count")},
           .rendezvous = number_in<std::int64_t>(json, "rendezvous")};

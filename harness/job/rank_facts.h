@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/record/watched_progress.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 
@@ -42,6 +43,7 @@ struct RankFacts {
   std::vector<CallsPerStep> calls = {};          ///< empty: not counted
   std::vector<CallsPerStep> calls_in_steps = {};          ///< of optimizers; empty: not counted
   std::map<std::string, std::string> configuration = {};  ///< values as text, by name
+  std::vector<Precision> precisions = {};                 ///< without ranks
   /// Numbers of ranks of the groups that the training named, by name.
   std::map<std::string, int> groups = {};
   RanksOfMachine machine = {};

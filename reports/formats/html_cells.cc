@@ -93,6 +93,11 @@ std::string settings_of(const JobRecord& job) {
   for (const Setting& one : job.configuration) {
     table.add({in_html(one.name, 200), in_html(one.value, 200), ranks_in_short(one.ranks)});
   }
+  for (const Precision& one : job.precisions) {
+    table.add({in_html(one.operation, 200),
+               fmt::format("{} from step {} on", in_html(one.dtype, 200), one.first_step),
+               ranks_in_short(one.ranks)});
+  }
   return table.rows() == 0 ? "" : html_details("Configuration", table.with_filter());
 }
 

@@ -363,6 +363,14 @@ struct Fields<JobPart> {
 };
 
 template <>
+struct Fields<Precision> {
+  static constexpr auto list = std::tuple(field("operation", &Precision::operation, kSince2),
+                                          field("dtype", &Precision::dtype, kSince2),
+                                          field("first_step", &Precision::first_step, kSince2),
+                                          field("ranks", &Precision::ranks, kSince2));
+};
+
+template <>
 struct Fields<NamedGroup> {
   static constexpr auto list = std::tuple(field("name", &NamedGroup::name, kSince2),
                                           field("size", &NamedGroup::size, kSince2),
@@ -395,6 +403,7 @@ struct Fields<JobRecord> {
                  field("traffic", &JobRecord::traffic, kSince2),
                  field("traffic_in_steps", &JobRecord::traffic_in_steps, kSince2),
                  field("configuration", &JobRecord::configuration, kSince2),
+                 field("precisions", &JobRecord::precisions, kSince2),
                  field("groups", &JobRecord::groups, kSince2),
                  field("node", &JobRecord::node, kSince2),
                  field("elsewhere", &JobRecord::elsewhere, kSince2),

@@ -193,6 +193,16 @@ struct Setting {
   bool operator==(const Setting&) const = default;
 };
 
+/// A type that a training computed in, where its tensors do not show it.
+struct Precision {
+  std::string operation;        ///< "autocast cpu"
+  std::string dtype;            ///< as torch names it: "bfloat16"; or "tf32"
+  std::int64_t first_step = 0;  ///< in which it was seen; it is taken to hold from then on
+  std::vector<int> ranks;       ///< ascending
+
+  bool operator==(const Precision&) const = default;
+};
+
 /// A process group that the training named, such as the dimension of a mesh.
 struct NamedGroup {
   std::string name;        ///< "mesh_tp"
@@ -253,9 +263,11 @@ struct JobRecord : Execution {
   std::vector<Traffic> traffic = {};  ///< empty: collectives were not counted
   std::vector<Traffic> traffic_in_steps = {};  ///< those inside the steps of optimizers
   std::vector<Setting> configuration = {};     ///< by name and value; empty: unknown
-  std::vector<NamedGroup> groups = {};         ///< by name and size; empty: none, or unknown
-  std::string node = {};                       ///< the machine, if it is one of several: `--node`
-  std::vector<int> elsewhere = {};  ///< ranks on other machines, of which no file is here
+  /// By operation, type and first step; empty: none was seen.
+  std::vector<Precision> precisions = {};
+  std::vector<NamedGroup> groups = {};  ///< by name and size; empty: none, or unknown
+  std::string node = {};                ///< the machine, if it is one of several: `--node`
+  std::vector<int> elsewhere = {};      ///< ranks on other machines, of which no file is here
   std::int64_t rendezvous = 0;  ///< equal for all ranks of a job, and for few others; 0: unknown
   std::vector<JobPart> parts = {};  ///< machines whose files were judged together; empty: one
   /// Of the job's command, as a shell reports it; absent: it was not seen to end.

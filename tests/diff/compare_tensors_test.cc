@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstddef>
 #include <limits>
 #include <string>
 #include <vector>
@@ -37,6 +39,15 @@ TEST(CompareTensors, KnowsEqualBits) {
   EXPECT_EQ(compare(ramp(0), ramp(0)).likeness, Likeness::equal);
 }
 
+TEST(CompareTensors, DoesNotTakeTheBitsOfAnotherTypeForTheSame) {
+  WholeTensor other = tensor_of(ramp(1));
+  other.dtype = "int32";
+  EXPECT_NE(compare_tensors(tensor_of(ramp(1)), other, kTolerance, 0, {2}).likeness,
+            Likeness::equal);
+  other.sketch.reset();
+  EXPECT_FALSE(distance_of(tensor_of(ramp(1)), other));
+}
+
 TEST(CompareTensors, JudgesBySizeOfTheDifference) {
   // The norm of the ramp is 1639.
   EXPECT_EQ(compare(ramp(1), ramp(1, 0.05F)).likeness, Likeness::rounding);
@@ -46,6 +57,28 @@ TEST(CompareTensors, JudgesBySizeOfTheDifference) {
   EXPECT_NEAR(found.relative, 2 / 1639.0, 0.2 * 2 / 1639.0);
   EXPECT_TRUE(found.is_estimate);
   EXPECT_FALSE(found.is_multiple);
+}
+
+TEST(CompareTensors, CountsTheBoundsThemselvesAsWithin) {
+  // Few elements, so that sketches are exact: the distance is 3, and the larger norm 5.
+  const WholeTensor a = tensor_of({3, 4}), b = tensor_of({0, 4});
+  const auto likeness = [&](double tolerance) {
+    return compare_tensors(a, b, tolerance, 0, {2}).likeness;
+  };
+  constexpr double kOneFifth = 0.12;
+  static_assert(kFault * kOneFifth == 0.6);
+  EXPECT_EQ(likeness(0.6), Likeness::rounding);
+  EXPECT_EQ(likeness(0.59), Likeness::undecided);
+  EXPECT_EQ(likeness(kOneFifth), Likeness::undecided);
+  EXPECT_EQ(likeness(0.119), Likeness::different);
+}
+
+TEST(CompareTensors, TakesDistancesOfNormsAtTheBoundAsUndecided) {
+  WholeTensor a = tensor_of({3, 4}), b = tensor_of({0, 2});
+  a.sketch.reset();
+  constexpr double kOneFifth = 0.12;
+  EXPECT_EQ(compare_tensors(a, b, kOneFifth, 0, {2}).likeness, Likeness::undecided);
+  EXPECT_EQ(compare_tensors(a, b, 0.119, 0, {2}).likeness, Likeness::different);
 }
 
 TEST(CompareTensors, NamesMultiplesExactly) {
@@ -69,6 +102,25 @@ TEST(CompareTensors, TakesTheDistanceFromTheRatioOnlyIfLittleElseDiffers) {
   EXPECT_FALSE(found.is_estimate);
 }
 
+/// A tensor of 16 ones, and one that is `larger` times as large and `apart` of its norm away in
+/// another direction.
+TensorDifference compare_ones(float larger, float apart, double tolerance, int ranks = 2) {
+  std::vector<float> a(16, 1), b(16, larger);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] += i % 2 == 0 ? apart : -apart;
+  return compare_tensors(tensor_of(a), tensor_of(b), tolerance, 0, {ranks});
+}
+
+TEST(CompareTensors, CountsARestOfOneThirdIntoTheDistance) {
+  const TensorDifference found = compare_ones(1.1F, 0.03F, 0.01);
+  EXPECT_NEAR(found.relative, std::hypot(0.1, 0.03) / std::hypot(1.1, 0.03), 1e-6);
+  EXPECT_EQ(found.likeness, Likeness::different);
+}
+
+TEST(CompareTensors, NamesNoCauseThatIsTenRestsAway) {
+  EXPECT_EQ(compare_ones(2.02F, 0.002F, kTolerance).cause, "");
+  EXPECT_THAT(compare_ones(2.002F, 0.002F, kTolerance).cause, HasSubstr("summed over 2 ranks"));
+}
+
 TEST(CompareTensors, LeavesSmallTensorsToTheNormOfAll) {
   const WholeTensor noise = tensor_of(ramp(1e-9F)), other = tensor_of(ramp(-2e-9F));
   EXPECT_EQ(compare_tensors(noise, other, kTolerance, 0, {2}).likeness, Likeness::different);
@@ -79,6 +131,11 @@ TEST(CompareTensors, ReportsOtherSizesAndNumbersThatAreNotFinite) {
   const TensorDifference size = compare(ramp(1), {1, 2});
   EXPECT_EQ(size.likeness, Likeness::different);
   EXPECT_EQ(size.cause, "200 elements in A and 2 in B");
+  WholeTensor turned = tensor_of(ramp(1));
+  turned.shape = {{2, 100}};
+  const TensorDifference shape = compare_tensors(tensor_of(ramp(1)), turned, kTolerance, 0, {2});
+  EXPECT_EQ(shape.kind, FindingKind::other_shape) << "of the same bits";
+  EXPECT_EQ(shape.cause, "shape [100, 2] in A and [2, 100] in B");
   std::vector<float> damaged = ramp(1);
   damaged[7] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(compare(ramp(1), damaged).cause, "1 elements are not finite in B");
@@ -113,9 +170,38 @@ TEST(CompareTensors, BoundsByTheCoarserType) {
   WholeTensor single, half;
   single.dtype = "float32";
   half.dtype = "bfloat16";
-  EXPECT_DOUBLE_EQ(bound_of(single, single, 0).sum(), 512.0 / (1 << 24));
-  EXPECT_GT(bound_of(single, half, 0).sum(), 0.04);
-  EXPECT_DOUBLE_EQ(bound_of(single, single, 1e-6).carried, 1e-3);
+  EXPECT_DOUBLE_EQ(bound_of(single, single, {}).sum(), 512.0 / (1 << 24));
+  EXPECT_DOUBLE_EQ(bound_of(single, half, {}).sum(), 1.0 / 32);
+  EXPECT_DOUBLE_EQ(bound_of(single, half, {}).of_multiple(), 1.0 / 128);
+  EXPECT_DOUBLE_EQ(bound_of(single, single, {.weights_apart = 1e-6}).carried, 1e-3);
+  const StepRounding computed{.roundoff = roundoff_of(half)};
+  EXPECT_DOUBLE_EQ(bound_of(single, single, computed).sum(), 1.0 / 32);
+}
+
+TEST(CompareTensors, FindsNoEvidenceInGradientsThatAreZeroUpToRounding) {
+  constexpr double kBound = 1e-4;
+  const WholeTensor noise = tensor_of({1e-5F, -1e-5F}), real = tensor_of({1e-3F, -1e-3F});
+  EXPECT_TRUE(is_without_evidence(noise, noise, kBound, 1));
+  EXPECT_FALSE(is_without_evidence(noise, real, kBound, 1)) << "wrongly 0 on one side";
+  EXPECT_FALSE(is_without_evidence(real, real, kBound, 1)) << "small, but no noise";
+  EXPECT_FALSE(is_without_evidence(noise, noise, kBound, 0));
+  WholeTensor unknown = noise;
+  unknown.problem = "ranks 0 and 1 hold different values of it";
+  EXPECT_FALSE(is_without_evidence(noise, unknown, kBound, 1));
+}
+
+TEST(CompareTensors, JudgesMultiplesByTheirOwnBound) {
+  const auto likeness = [](float factor, float apart) {
+    std::vector<float> a(16, 1), b(16, factor);
+    for (std::size_t i = 0; i < b.size(); ++i) b[i] += i % 2 == 0 ? apart : -apart;
+    TensorDifference one = compare_tensors(tensor_of(a), tensor_of(b), 0.1, 0, {2});
+    judge_multiple(tensor_of(a), tensor_of(b), 0.01, true, one);
+    return one.likeness;
+  };
+  EXPECT_EQ(likeness(1.08F, 0), Likeness::different);
+  EXPECT_EQ(likeness(1.03F, 0), Likeness::undecided);
+  EXPECT_EQ(likeness(1.009F, 0), Likeness::rounding);
+  EXPECT_EQ(likeness(1.08F, 0.04F), Likeness::rounding) << "no multiple";
 }
 
 TEST(CompareTensors, TakesUpdatesFromSketches) {
@@ -128,6 +214,9 @@ TEST(CompareTensors, TakesUpdatesFromSketches) {
   EXPECT_EQ(update_of(before, unknown).norm, 0);  // not that of the weights
   unknown.problem = "ranks 0 and 1 hold different values of it";
   EXPECT_EQ(update_of(before, unknown).norm, 0);
+  WholeTensor unmoved = before;
+  unmoved.sketch.reset();
+  EXPECT_EQ(update_of(unmoved, unmoved).problem, "") << "by digests alone";
 }
 
 }  // namespace

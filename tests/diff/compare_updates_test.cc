@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,51 @@ TEST(CompareUpdates, AllowsTheRoundingOfTheParameter) {
   const WholeTensor one = values_of(update(1)), weights = values_of(update(1e4F));
   EXPECT_NEAR(bound_of_update(one, one, weights, equal_inputs()).whole,
               512.0 / (1 << 24) + 4e4 / (1 << 24), 1e-9);
+}
+
+TEST(CompareUpdates, AreBoundedByTheRoundingOfGradients) {
+  const WholeTensor one = values_of(update(1));
+  WholeTensor none = one;
+  none.norm = 0;  // of a parameter, so that its own rounding counts nothing
+  constexpr double kArithmetic = 512.0 / (1 << 24);
+  UpdateInputs inputs = rounded_inputs();
+  inputs.rounding = 1e-5;
+  const UpdateBound bound = bound_of_update(one, one, none, inputs);
+  EXPECT_DOUBLE_EQ(bound.whole, 0.02 + 10 * inputs.rounding);
+  EXPECT_DOUBLE_EQ(bound.multiple.value(), kArithmetic + 10 * *inputs.own_rounding);
+  inputs.has_other_gradient = true;
+  EXPECT_FALSE(bound_of_update(one, one, none, inputs).multiple);
+}
+
+/// Updates of ones, and of those that are 2 % larger and by `apart` in another direction.
+TensorDifference compare_faster(float apart, double bound, bool is_by_element = true) {
+  std::vector<float> a(64, 1), b(64, 1.02F);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] += i % 2 == 0 ? apart : -apart;
+  UpdateInputs inputs = rounded_inputs();
+  inputs.is_by_element = is_by_element;
+  return compare_updates(values_of(a), values_of(b), {.whole = 0.5, .multiple = bound}, inputs, 0,
+                         {2});
+}
+
+TEST(CompareUpdates, CallMultiplesDifferentBeyondFiveBounds) {
+  EXPECT_EQ(compare_faster(0, 0.001).likeness, Likeness::different);
+  EXPECT_EQ(compare_faster(0, 0.01).likeness, Likeness::undecided);
+  EXPECT_EQ(compare_faster(0, 0.03).likeness, Likeness::rounding);
+}
+
+TEST(CompareUpdates, TakeNoMultipleWhoseRestIsHalfAsLarge) {
+  EXPECT_EQ(compare_faster(0.005F, 0.001).likeness, Likeness::different);
+  EXPECT_EQ(compare_faster(0.01F, 0.001).likeness, Likeness::rounding);
+}
+
+TEST(CompareUpdates, LeaveSmallOnesToTheNormOfAllUnlessTheyAreExact) {
+  const WholeTensor a = values_of(update(1)), b = values_of(with_flips(update(1), 2));
+  const UpdateBound bound{.whole = 0.001};
+  UpdateInputs inputs = equal_inputs();
+  const auto likeness = [&] { return compare_updates(a, b, bound, inputs, 1e9, {2}).likeness; };
+  EXPECT_EQ(likeness(), Likeness::different);
+  inputs.is_by_element = false;
+  EXPECT_EQ(likeness(), Likeness::rounding);
 }
 
 TEST(CompareUpdates, FindsMultiplesAmongRoundedGradients) {

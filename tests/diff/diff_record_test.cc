@@ -47,6 +47,23 @@ TEST(DiffRecord, HoldsIfEveryStepIsDecided) {
   EXPECT_EQ(verdict_of(DiffRecord{}), Verdict::undecided);
 }
 
+TEST(DiffRecord, NamesTensorsThatCarryNoEvidenceAndLetsThemDecideNothing) {
+  DiffRecord diff = diff_with(Likeness::rounding);
+  diff.matched = 148;
+  diff.steps[1].tensors.push_back(tensor_that_is(Likeness::no_evidence, "attn.k.bias"));
+  diff.without_evidence = {"attn.k.bias"};
+  EXPECT_EQ(verdict_of(diff), Verdict::holds);
+  EXPECT_THAT(diff_in_words(diff, 200),
+              HasSubstr("1 of 148 parameters carry no evidence, because "
+                        "their gradients are 0 up to rounding, or elements of them: attn.k"));
+  const auto json = nlohmann::json::parse(diff_in_json(diff));
+  EXPECT_EQ(json["without_evidence"][0], "attn.k.bias");
+  EXPECT_EQ(json["steps"][1]["counts"]["no_evidence"], 1);
+  EXPECT_THAT(diff_page({{"", &diff}}, ""), HasSubstr("no evidence"));
+  diff.steps[1].tensors.push_back(tensor_that_is(Likeness::different));
+  EXPECT_EQ(verdict_of(diff), Verdict::violated);
+}
+
 TEST(DiffRecord, DoesNotCallOtherHyperparametersRounding) {
   DiffRecord diff = diff_with(Likeness::rounding);
   diff.hyperparameters = {"lr is 0.001 in A and 0.002 in B"};
@@ -89,7 +106,8 @@ TEST(DiffRecord, HasNoDistanceOfValuesThatCouldNotBeCompared) {
 }
 
 TEST(DiffRecord, CountsTensorsThatWereLeftOut) {
-  for (const Likeness likeness : {Likeness::equal, Likeness::rounding, Likeness::undecided}) {
+  for (const Likeness likeness :
+       {Likeness::equal, Likeness::rounding, Likeness::no_evidence, Likeness::undecided}) {
     DiffRecord diff = diff_with(likeness);
     TensorDifference loss = tensor_that_is(Likeness::different, "loss");
     loss.quantity = Compared::loss;
@@ -122,6 +140,24 @@ TEST(DiffRecord, DoesNotBlameTheTrainingForUnknownSamples) {
   EXPECT_THAT(verdict_in_words(diff), HasSubstr("watch both with --data"));
   diff.steps[1].tensors[0].is_multiple = true;  // other samples are no multiple
   EXPECT_EQ(verdict_of(diff), Verdict::violated);
+}
+
+TEST(DiffRecord, DoesNotBlameTheTrainingForAnotherPrecision) {
+  DiffRecord diff = diff_with(Likeness::different);
+  diff.precisions = {"autocast cpu is absent in A and bfloat16 in B"};
+  EXPECT_EQ(verdict_of(diff), Verdict::undecided);
+  EXPECT_FALSE(is_void(diff));
+  EXPECT_THAT(verdict_in_words(diff), HasSubstr("UNDECIDED: another precision may look the same, "
+                                                "and autocast cpu is absent in A and bfloat16"));
+  EXPECT_THAT(diff_in_json(diff), HasSubstr("autocast cpu is absent in A"));
+  diff.steps[1].tensors[0].kind = FindingKind::nothing_arrived;
+  EXPECT_EQ(verdict_of(diff), Verdict::violated);
+  diff.steps[1].tensors[0].kind.reset();
+  diff.steps[1].tensors[0].is_multiple = true;
+  EXPECT_EQ(verdict_of(diff), Verdict::violated);
+  diff = diff_with(Likeness::rounding);
+  diff.precisions = {"autocast cpu is absent in A and bfloat16 in B"};
+  EXPECT_EQ(verdict_of(diff), Verdict::holds);
 }
 
 TEST(DiffRecord, SaysWhatDiffersFirst) {

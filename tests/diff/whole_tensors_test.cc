@@ -70,6 +70,15 @@ TEST(WholeTensors, NameWhyTheyAreNotWhole) {
       "the parts of ranks 0 and 1 overlap");
   EXPECT_EQ(problem(LiteralStep(2).whole(0, "w", {1, 2}).whole(1, "w", {1, 2, 3, 4})),
             "ranks 0 and 1 hold tensors of other shapes by this name");
+  // The same bits of another type are no copy, and parts of other types no tensor.
+  LiteralStep typed(2);
+  typed.whole(0, "w", kNumbers).whole(1, "w", kNumbers);
+  typed.ranks()[1].observations[0].dtype = "int32";
+  EXPECT_EQ(problem(typed), "ranks 0 and 1 hold tensors of other shapes by this name");
+  LiteralStep in_parts(2);
+  in_parts.part(0, "w", {1, 2}, 0, 2).part(1, "w", {3, 4}, 1, 2);
+  in_parts.ranks()[1].observations[0].dtype = "int32";
+  EXPECT_EQ(problem(in_parts), "ranks 0 and 1 hold tensors of other shapes by this name");
   LiteralStep sparse(1);
   sparse.whole(0, "w", kNumbers);
   sparse.ranks()[0].observations[0].not_comparable = "sparse layout";

@@ -1,6 +1,7 @@
 """Registers the watcher of this process with torch: once per module of torch, when it is imported."""
 
 import atexit
+import functools
 import os
 
 from lockstep import _settings, _stalls
@@ -133,3 +134,21 @@ def on_scaler_module(module):
         return result
 
     module.GradScaler._maybe_opt_step = _maybe_opt_step
+
+
+def on_autocast_module(module):
+    """`torch.amp.autocast_mode` was imported: optimizers step outside of autocast, so nobody sees it there."""
+    if not _is_first("autocast"):
+        return
+    torch = module.torch
+    enter = module.autocast.__enter__
+
+    # TorchScript compiles the source of the method that this one replaces, with the names that are seen from here.
+    @functools.wraps(enter)
+    def __enter__(self):
+        result = enter(self)
+        if watcher is not None and torch.is_grad_enabled():  # evaluation does not count
+            watcher.has_autocast(self)
+        return result
+
+    module.autocast.__enter__ = __enter__

@@ -1,8 +1,10 @@
 """Names of parameters, as the user knows them."""
 
 import re
+import sys
 import weakref
 
+from lockstep import _precision
 from lockstep._objects import objects_of
 from lockstep._placement import has_zero, parts_of_fsdp1, parts_of_pipeline, parts_of_zero
 
@@ -77,6 +79,7 @@ class Names:
         self._module_type = module_type
         self._known = {}  # by id of the parameter
         self._taken = set()
+        self.precisions = set()  # of the modules that were searched
 
     def add(self, optimizer, ordinal, heirs):
         """Names the parameters of an optimizer that have none yet. `heirs`: names for those that took the
@@ -91,6 +94,7 @@ class Names:
         # A plain tensor is in no module, and the search takes long.
         if has_zero() or any(_is_of_module(parameter) for _, _, parameter in new):
             modules = modules_of_process(self._module_type)
+            self.precisions.update(_precision.of_modules(sys.modules["torch"], modules))
             parts = parts_of_pipeline()
             parts.update(parts_of_fsdp1(modules))
             zero_parts, copies = parts_of_zero()

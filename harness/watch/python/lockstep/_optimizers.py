@@ -106,6 +106,11 @@ class Optimizers:
         """Whether an engine divides the parameters of all of them."""
         return self.has_copies and not self._has_plain
 
+    @property
+    def precisions(self):
+        """Of the modules around their parameters."""
+        return self._names.precisions
+
     def left_out(self, name):
         """Why the user does not want a tensor compared; "": it is."""
         if not self._tensors.search(name):

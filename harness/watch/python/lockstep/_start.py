@@ -10,6 +10,7 @@ from lockstep import _objects, _settings
 # Imported modules, and the function of `_hook` that each is passed to.
 _MODULES = {"torch.optim.optimizer": "on_optimizer_module",
             "torch.amp.grad_scaler": "on_scaler_module",
+            "torch.amp.autocast_mode": "on_autocast_module",
             "torch.nn.modules.module": "on_module_module",
             "torch.distributed.distributed_c10d": "on_distributed_module",
             "torch._dynamo": "on_dynamo_module"}

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 
-from lockstep import _configuration, _library, _settings, _stalls
+from lockstep import _configuration, _library, _precision, _settings, _stalls
 from lockstep._also import Also, MicroBatches
 from lockstep._data import Data
 from lockstep._machines import ranks_of_machine, rendezvous, threads_of
@@ -71,6 +71,8 @@ class Watcher:
         self._traffic = Traffic()
         self._step_traffic = StepTraffic()
         self._process_configuration = {}
+        self._precisions = _precision.Precisions()
+        self._has_new_precision = False
 
     # Called by torch.
 
@@ -84,6 +86,10 @@ class Watcher:
 
     def after_step(self, optimizer, args, kwargs):
         self._attempt(self._after, optimizer, args, kwargs)
+
+    def has_autocast(self, context):
+        """This thread entered a context of autocast."""
+        self._run(self._see_autocast, context)
 
     def before_forward(self, module, args):
         if self._settings.data:
@@ -331,6 +337,16 @@ class Watcher:
         return (self._step > 1 and known.steps == 1 and self._has_end(known)
                 and not self._optimizers.was_present(optimizer))
 
+    def _see_autocast(self, context):
+        seen = _precision.of_autocast(context)
+        if seen is not None:
+            self._add_precisions([seen], self._step if self._running else self._step + 1)
+
+    def _add_precisions(self, found, step):
+        """They are noted when the next step begins: before its rows are written."""
+        if self._precisions.add(found, step):
+            self._has_new_precision = True
+
     def _has_end(self, known):
         """Whether its step ends with it. Optimizers of single parameters are many."""
         return len(known.parameters) > 1 or self._optimizers.count < 4
@@ -349,7 +365,11 @@ class Watcher:
             say("--keep-before: each rank copies up to %.1f MiB of values in each step"
                 % (self._copied / 2**20))
             self._says_copies = False
-        if self._step & (self._step - 1) == 0:  # now and then, in case this process is killed
+        self._add_precisions(_precision.of_process(self._torch), self._step)
+        self._add_precisions(self._optimizers.precisions, self._step)
+        # Now and then, in case this process is killed.
+        if self._step & (self._step - 1) == 0 or self._has_new_precision:
+            self._has_new_precision = False
             self._note({})
         self._is_observed = self._steps.is_due(self._step)
         if self._is_observed:
@@ -450,6 +470,7 @@ class Watcher:
                  "has_only_copies": self._optimizers.have_only_copies(),
                  "collectives": self._traffic.facts(), "collectives_in_steps": self._step_traffic.facts(),
                  "configuration": {**self._process_configuration, **self._optimizers.configuration},
+                 "precisions": self._precisions.facts(),
                  "groups": sizes_of_named_groups()}
         facts["local_first"], facts["local_count"] = ranks_of_machine(self._rank, self._world)
         facts["rendezvous"] = rendezvous()
