@@ -51,7 +51,7 @@ struct TensorDifference {
   double tolerance = 0;             ///< of `relative`, by rounding
   std::optional<double> ratio;      ///< <A, B> / <A, A>; absent: unknown
   std::optional<double> cosine;     ///< absent: unknown
-  bool is_estimate = false;         ///< from sketches: `relative` has an error of 18 %
+  bool is_estimate = false;         ///< from sketches: `relative` has the error `kSketchError`
   bool is_finite = true;            ///< false: neither side is
   bool is_multiple = false;         ///< B is A times a simple ratio, which `cause` names
   std::optional<FindingKind> kind;  ///< of the fault, as far as the values show it
