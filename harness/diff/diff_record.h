@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/checkpoint/compare_elements.h"
 #include "reports/base/names.h"
 #include "reports/record/finding_kind.h"
 #include "reports/record/result.h"
@@ -62,6 +63,8 @@ struct TensorDifference {
   std::optional<double> rest = {};  ///< L2 of B - `ratio` * A, over the norm of B; absent: unknown
   /// Of an update: the parameter before it and all gradients so far have the same bits.
   bool has_equal_inputs = false;
+  /// Of tensors of two checkpoints: `relative`, `ratio` and `cosine` are exact then.
+  std::optional<ElementDifferences> elements = {};
 
   /// Whether `relative` is known. Of values that could not be compared it is 0.
   bool is_measured() const { return likeness != Likeness::undecided || relative != 0; }
@@ -153,6 +156,14 @@ struct DiffSide {
   bool has_modules = false;            ///< of a job: outputs of its modules were observed
 };
 
+/// A tensor that one side has twice, and the other one once: such as a head that shares its weights
+/// with an embedding. Nothing is missing.
+struct TiedTensor {
+  std::size_t side = 0;  ///< that has both: 0 is A
+  std::string name;      ///< that the other side lacks
+  std::string same;      ///< of the tensor with the same bits, which both sides have
+};
+
 /// Two runs, or a checkpoint and another or a run, compared. Verdicts are about B, A being right.
 struct DiffRecord {
   std::array<DiffSide, 2> sides;
@@ -161,6 +172,7 @@ struct DiffRecord {
   std::array<std::vector<std::string>, 2> unmatched;  ///< names that only one side has
   std::int64_t matched = 0;                           ///< names of parameters
   std::vector<StepDifference> steps;                  ///< that both sides observed, ascending
+  std::vector<TiedTensor> tied = {};                  ///< of checkpoints; not in `unmatched`
   std::vector<std::string> unmapped;  ///< old names of `--map` that no tensor of A has
   /// Of optimizers, that differ: "lr is 0.001 in A and 0.002 in B".
   std::vector<std::string> hyperparameters = {};
