@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -221,6 +222,23 @@ Checkpoint open_folder(const fs::path& folder) {
 }
 
 }  // namespace
+
+std::optional<CheckpointTensor> stacked(const std::vector<const CheckpointTensor*>& parts) {
+  CheckpointTensor whole = *parts.front();
+  if (whole.shape.empty()) return std::nullopt;
+  for (const CheckpointTensor* part : std::span(parts).subspan(1)) {
+    const bool fits =
+        part->dtype == whole.dtype && part->shape.size() == whole.shape.size() &&
+        std::equal(part->shape.begin() + 1, part->shape.end(), whole.shape.begin() + 1);
+    if (!fits) return std::nullopt;
+    for (CheckpointChunk chunk : part->chunks) {
+      chunk.offsets[0] += whole.shape[0];
+      whole.chunks.push_back(std::move(chunk));
+    }
+    whole.shape[0] += part->shape[0];
+  }
+  return whole;
+}
 
 bool is_checkpoint(const fs::path& path) {
   std::error_code failure;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,10 @@ struct CheckpointTensor {
   std::vector<std::int64_t> shape;
   std::vector<CheckpointChunk> chunks;
 };
+
+/// The tensor that parts make up one after the other along their first dimension. Absent: their
+/// dtypes or their other dimensions are not the same. Requires: there is one.
+std::optional<CheckpointTensor> stacked(const std::vector<const CheckpointTensor*>& parts);
 
 /// What is known of a checkpoint before its tensors are read.
 struct Checkpoint {

@@ -44,6 +44,7 @@ struct DiffWords {
   std::vector<std::string> runs;
   std::vector<std::string> noise;
   std::string map, align, until, expect, known, format = "console";
+  bool may_lack = false;
   bool is_bisection = false;
 };
 
@@ -64,6 +65,8 @@ void add_diff_options(CLI::App& app, DiffWords& words) {
   app.add_option("--map", words.map,
                  "a file with a name in A and its name, or names, in B per line")
       ->type_name("FILE");
+  app.add_flag("--allow-missing", words.may_lack,
+               "a tensor that only one side has is no finding; of checkpoints");
   app.add_option(
          "--align", words.align,
          "these steps correspond, as after a resume: A=100,B=1; next to a checkpoint the step "
@@ -160,6 +163,9 @@ class SideComparison {
     DiffRequest request{names_, steps_.b - steps_.a, until_};
     if ((steps_.a == 0) != (steps_.b == 0)) throw bad_value("--align", words_.align, "A=100,B=1");
     if (are_same_values_) throw bad_value("--noise", kNoNoise, "a run, as both sides are jobs");
+    if (words_.may_lack) {
+      throw bad_value("--allow-missing", "true", "a checkpoint, as both sides are jobs");
+    }
     std::vector<const SideFiles*> noise = repetitions_of({&a.job(), &b.job()});
     for (const auto& run : repetitions_) {
       if (!run->is_job()) {
@@ -179,7 +185,7 @@ class SideComparison {
       noise.push_back(run->weights(run->is_job() ? std::max(steps_.a, steps_.b) : 0));
     }
     return diff_weights(a.weights(steps_.a), b.weights(steps_.b), std::move(noise),
-                        {names_, are_same_values_});
+                        {names_, are_same_values_, words_.may_lack});
   }
 
   const DiffWords& words_;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/checkpoint/compare_elements.h"
 #include "reports/base/names.h"
 #include "reports/record/finding_kind.h"
 #include "reports/record/result.h"
@@ -56,7 +57,7 @@ struct TensorDifference {
   double tolerance = 0;             ///< of `relative`, by rounding
   std::optional<double> ratio;      ///< <A, B> / <A, A>; absent: unknown
   std::optional<double> cosine;     ///< absent: unknown
-  bool is_estimate = false;         ///< from sketches: `relative` has an error of 18 %
+  bool is_estimate = false;         ///< from sketches: `relative` has the error `kSketchError`
   bool is_finite = true;            ///< false: neither side is
   bool is_multiple = false;         ///< B is A times a simple ratio, which `cause` names
   std::optional<FindingKind> kind;  ///< of the fault, as far as the values show it
@@ -67,6 +68,8 @@ struct TensorDifference {
   std::optional<double> rest = {};  ///< L2 of B - `ratio` * A, over the norm of B; absent: unknown
   /// Of an update: the parameter before it and all gradients so far have the same bits.
   bool has_equal_inputs = false;
+  /// Of tensors of two checkpoints: `relative`, `ratio` and `cosine` are exact then.
+  std::optional<ElementDifferences> elements = {};
 
   /// Whether `relative` is known. Of values that could not be compared it is 0.
   bool is_measured() const { return likeness != Likeness::undecided || relative != 0; }
@@ -161,6 +164,14 @@ struct DiffSide {
   bool has_modules = false;            ///< of a job: outputs of its modules were observed
 };
 
+/// A tensor that one side has twice, and the other one once: such as a head that shares its weights
+/// with an embedding. Nothing is missing.
+struct TiedTensor {
+  std::size_t side = 0;  ///< that has both: 0 is A
+  std::string name;      ///< that the other side lacks
+  std::string same;      ///< of the tensor with the same bits, which both sides have
+};
+
 /// Two runs, or a checkpoint and another or a run, compared. Verdicts are about B, A being right.
 struct DiffRecord {
   std::array<DiffSide, 2> sides;
@@ -169,6 +180,7 @@ struct DiffRecord {
   std::array<std::vector<std::string>, 2> unmatched;  ///< names that only one side has
   std::int64_t matched = 0;                           ///< names of parameters
   std::vector<StepDifference> steps;                  ///< that both sides observed, ascending
+  std::vector<TiedTensor> tied = {};                  ///< of checkpoints; not in `unmatched`
   std::vector<std::string> unmapped;  ///< old names of `--map` that no tensor of A has
   /// Parameters whose gradient carried no evidence in a step, by name.
   std::vector<std::string> without_evidence = {};

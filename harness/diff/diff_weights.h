@@ -31,12 +31,21 @@ Weights weights_of_job(const SideFiles& files, std::int64_t step);
 struct WeightsRequest {
   NameMap names;                 ///< of A's tensors in B
   bool are_same_values = false;  ///< both sides should be equal but for rounding
+  bool may_lack = false;         ///< a tensor that only one side has is no finding
 };
 
-/// Compares weights of B with those of A. They are apart by rounding if they are not further apart
-/// than a copy in the coarser dtype; `noise` are repetitions of either, and 10 times the distance
-/// from the nearer side counts as rounding, too. A larger distance is undecided, because trainings
-/// drift apart, unless repetitions say how far, or `are_same_values`.
+/// Compares weights of B with those of A: of two checkpoints element by element, else by sketches.
+///
+/// Two checkpoints are apart by rounding if each element of one is a nearest number to that of the
+/// other, in another type, or if no element is further than one unit in the last place. With
+/// `are_same_values` the latter is different. A job and a checkpoint are apart by rounding if they
+/// are not further apart than a copy in the coarser type. `noise` are repetitions of either, and 10
+/// times the distance from the nearer side counts as rounding, too. A larger distance is undecided,
+/// because trainings drift apart, unless repetitions say how far, or `are_same_values`.
+///
+/// A tensor that only one of two checkpoints has is different, and so is a parameter of a job that
+/// the checkpoint lacks, but not what the job lacks: it has no buffers. Throws Error (usage) if a
+/// file cannot be read any more.
 DiffRecord diff_weights(Weights a, Weights b, std::vector<Weights> noise,
                         const WeightsRequest& request);
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -248,6 +249,19 @@ Json json_of(const DiffSide& side) {
   return json;
 }
 
+Json json_of(const ElementDifferences& found) {
+  const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
+  return {{"elements", found.elements},
+          {"differing", found.differing},
+          {"rows", found.rows},
+          {"differing_rows", found.differing_rows},
+          {"ulps", number(found.ulps)},
+          {"place", found.place},
+          {"a", number(found.value_a)},
+          {"b", number(found.value_b)},
+          {"is_rounded", found.is_rounded}};
+}
+
 Json json_of(const TensorDifference& one) {
   Json json = {{"quantity", name(one.quantity)},
                {"name", one.name},
@@ -262,6 +276,7 @@ Json json_of(const TensorDifference& one) {
   json["ratio"] = one.ratio ? Json(*one.ratio) : Json();
   json["cosine"] = one.cosine ? Json(*one.cosine) : Json();
   json["ranks"] = one.ranks;
+  json["elements"] = one.elements ? json_of(*one.elements) : Json();
   return json;
 }
 
@@ -342,8 +357,12 @@ std::string diff_in_json(const DiffRecord& diff) {
         {{"name", name(one.prerequisite)}, {"likeness", name(one.likeness)}, {"text", one.text}});
   }
   for (const StepDifference& step : diff.steps) steps.push_back(json_of(step));
+  Json tied = Json::array();
+  for (const TiedTensor& one : diff.tied) {
+    tied.push_back({{"side", one.side == 0 ? "A" : "B"}, {"name", one.name}, {"same", one.same}});
+  }
   const Json json = {{"schema", "lockstep.diff"},
-                     {"version", "1.2"},
+                     {"version", "1.3"},
                      {"verdict", name(verdict_of(diff))},
                      {"is_void", is_void(diff)},
                      {"sentence", verdict_in_words(diff)},
@@ -351,6 +370,7 @@ std::string diff_in_json(const DiffRecord& diff) {
                      {"keys", keys_of(diff)},
                      {"sides", sides},
                      {"unmapped", diff.unmapped},
+                     {"tied", tied},
                      {"noise", diff.noise},
                      {"without_evidence", diff.without_evidence},
                      {"precisions", diff.precisions},

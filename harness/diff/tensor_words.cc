@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "harness/record/sketch.h"
 #include "reports/base/plain_text.h"
 
 namespace lockstep {
@@ -28,8 +29,10 @@ std::string size_in_words(const TensorDifference& one) {
     text = fmt::format("ratio {:.4g}; ", *one.ratio);
     if (one.cosine) text = fmt::format("ratio {:.4g}, cosine {:.4g}; ", *one.ratio, *one.cosine);
   }
+  const std::string estimate =
+      one.is_estimate ? fmt::format(" (an estimate, error {:.0f} %)", 100 * kSketchError) : "";
   return text + fmt::format("relative difference {:.3g}{}, tolerance {:.2g}", one.relative,
-                            one.is_estimate ? " (an estimate, error 18 %)" : "", one.tolerance);
+                            estimate, one.tolerance);
 }
 
 std::string names_in_words(const std::vector<std::string>& names) {

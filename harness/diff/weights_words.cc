@@ -1,8 +1,10 @@
 #include "harness/diff/weights_words.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "harness/diff/tensor_words.h"
@@ -13,9 +15,44 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kShownWeights = 8;
+constexpr double kShownRatio = 0.01;  // of a smaller difference, ratio and cosine read as 1
 
 const std::vector<TensorDifference>& weights_of(const DiffRecord& diff) {
   return diff.steps.front().tensors;
+}
+
+/// "0.5 in A and 1 in B, 8.4e+06 units in the last place".
+std::string farthest_in_words(const ElementDifferences& found) {
+  const std::string place =
+      found.place.empty() ? "" : fmt::format(" at [{}]", fmt::join(found.place, ", "));
+  const std::string apart =
+      std::isinf(found.ulps) ? "" : fmt::format(", {:.3g} units in the last place", found.ulps);
+  return fmt::format("farthest{}: {:.9g} in A and {:.9g} in B{}", place, found.value_a,
+                     found.value_b, apart);
+}
+
+/// "2 of 512 elements differ, in 2 of 32 rows, farthest at [9, 12]: ...".
+std::string elements_in_words(const ElementDifferences& found) {
+  if (found.differing == 0) return "the same values in another type";
+  std::string text = fmt::format("{} of {} elements differ", found.differing, found.elements);
+  if (found.place.size() > 1) {
+    text += fmt::format(", in {} of {} rows", found.differing_rows, found.rows);
+  }
+  return text + ", " + farthest_in_words(found);
+}
+
+/// "ratio 1.5, cosine 0.9; relative difference 0.4; 2 of 512 elements differ, ...".
+std::string weight_in_words(const TensorDifference& one) {
+  if (!one.elements)
+    return one.kind == FindingKind::other_shape ? plain(one.cause) : size_in_words(one);
+  std::string text;
+  if (!one.cause.empty()) {
+    text = (one.is_multiple ? "B is " : "") + plain(one.cause) + "; ";
+  } else if (one.relative >= kShownRatio && one.ratio && one.cosine) {
+    text = fmt::format("ratio {:.6g}, cosine {:.6g}; ", *one.ratio, *one.cosine);
+  }
+  return text + fmt::format("relative difference {:.3g}; {}", one.relative,
+                            elements_in_words(*one.elements));
 }
 
 /// Those that are different; without any, those that are undecided.
@@ -28,13 +65,29 @@ std::vector<const TensorDifference*> worst_of(const DiffRecord& diff) {
   return found;
 }
 
-/// "1 of 8 weights, first.weight: B is A times 2; relative difference 0.5, tolerance 6e-08".
+/// "1 of 8 weights, first.weight: B is A times 2; relative difference 0.5".
 std::string worst_in_words(const DiffRecord& diff) {
   const auto found = worst_of(diff);
   const std::size_t all = weights_of(diff).size();
   return fmt::format("{} of {} weights, {}{}: {}", found.size(), all,
                      found.size() == 1 ? "" : "first ", plain(found.front()->name),
-                     size_in_words(*found.front()));
+                     weight_in_words(*found.front()));
+}
+
+/// "; 3 only in A, 1 only in B: --map ...".
+std::string missing_in_words(const DiffRecord& diff) {
+  std::vector<std::string> words;
+  for (const std::size_t side : {0U, 1U}) {
+    const auto& names = diff.unmatched.at(side);
+    const auto found = worst_of(diff);
+    const auto count = std::count_if(found.begin(), found.end(), [&](const auto* one) {
+      return std::binary_search(names.begin(), names.end(), one->name);
+    });
+    if (count > 0) words.push_back(fmt::format("{} only in {}", count, side == 0 ? "A" : "B"));
+  }
+  if (words.empty()) return "";
+  return fmt::format("; {}: --map gives tensors other names, --allow-missing lets them be missing",
+                     fmt::join(words, ", "));
 }
 
 /// "equal up to rounding: 8 weights, 2 of them bit for bit; at most 0.0016 apart, ...".
@@ -47,7 +100,7 @@ std::string equality_in_words(const DiffRecord& diff) {
       weights.begin(), weights.end(),
       [](const auto& one, const auto& other) { return one.relative < other.relative; });
   return fmt::format("equal up to rounding: {} weights, {} of them bit for bit; farthest {}: {}",
-                     count, equal, plain(farthest->name), size_in_words(*farthest));
+                     count, equal, plain(farthest->name), weight_in_words(*farthest));
 }
 
 std::string unmatched_in_words(const DiffRecord& diff) {
@@ -75,7 +128,7 @@ std::string checkpoint_in_words(const DiffSide& side) {
 }
 
 std::string weights_in_words(const DiffRecord& diff) {
-  if (first_different(diff)) return "DIFFERENT: " + worst_in_words(diff);
+  if (first_different(diff)) return "DIFFERENT: " + worst_in_words(diff) + missing_in_words(diff);
   if (verdict_of(diff) == Verdict::holds) {
     return equality_in_words(diff) + unmatched_in_words(diff);
   }
@@ -87,6 +140,10 @@ std::vector<std::string> lines_of_weights(const DiffRecord& diff) {
   std::vector<std::string> lines;
   if (diff.matched == 0) return lines;
   if (first_non_finite(diff)) lines.push_back("Elements are not finite on both sides.");
+  for (const TiedTensor& one : diff.tied) {
+    lines.push_back(fmt::format("Only {} has {}, with the bits of {}: nothing is missing.",
+                                one.side == 0 ? "A" : "B", plain(one.name), plain(one.same)));
+  }
   if (verdict_of(diff) == Verdict::holds) return lines;
   const auto found = worst_of(diff);
   if (found.size() < 2) return lines;
@@ -95,7 +152,7 @@ std::vector<std::string> lines_of_weights(const DiffRecord& diff) {
       lines.push_back(fmt::format("  and {} more", found.size() - kShownWeights));
       break;
     }
-    lines.push_back(fmt::format("  {}: {}", plain(one->name), size_in_words(*one)));
+    lines.push_back(fmt::format("  {}: {}", plain(one->name), weight_in_words(*one)));
   }
   return lines;
 }

@@ -196,7 +196,27 @@ const WholeTensor* WholeTensors::find(const WholeTensorKey& key) const {
   return place == places_.end() ? nullptr : &tensors_[place->second].second;
 }
 
+namespace {
+
+/// Where the elements of the tensor are that `parts` make up in this order; null: unknown.
+std::shared_ptr<const CheckpointTensor> stacked_parts(
+    const std::vector<std::string>& parts,
+    const std::vector<std::pair<WholeTensorKey, WholeTensor>>& tensors) {
+  std::vector<const CheckpointTensor*> stored;
+  for (const std::string& part : parts) {
+    for (const auto& [key, tensor] : tensors) {
+      if (key.name == part && tensor.stored) stored.push_back(tensor.stored.get());
+    }
+  }
+  if (stored.size() != parts.size()) return nullptr;
+  auto whole = stacked(stored);
+  return whole ? std::make_shared<const CheckpointTensor>(std::move(*whole)) : nullptr;
+}
+
+}  // namespace
+
 void WholeTensors::fuse(const std::vector<std::string>& parts, const std::string& name) {
+  const auto stored = parts.size() > 1 ? stacked_parts(parts, tensors_) : nullptr;
   std::map<std::pair<Phase, Kind>, std::vector<std::size_t>> found;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const WholeTensorKey& key = tensors_[i].first;
@@ -225,6 +245,7 @@ void WholeTensors::fuse(const std::vector<std::string>& parts, const std::string
     whole.shape.reset();
     whole.digest.reset();
     whole.sketch.reset();
+    whole.stored = stored;
   }
   std::erase_if(tensors_, [](const auto& one) { return one.first.name.empty(); });
   rebuild();

@@ -3,11 +3,13 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "harness/checkpoint/checkpoint.h"
 #include "harness/judge/evidence/step_view.h"
 #include "harness/record/digest.h"
 #include "harness/record/sketch.h"
@@ -33,6 +35,8 @@ struct WholeTensor {
   double norm = 0;                                 ///< L2
   std::int64_t non_finite = 0;                     ///< elements
   std::optional<Sketch> sketch;
+  /// Of a checkpoint: where its elements are. Null: it is of a job, or they are in no order.
+  std::shared_ptr<const CheckpointTensor> stored = {};
   int parts = 1;              ///< into which ranks divide it
   int copies = 1;             ///< ranks that hold the same part
   bool is_undefined = false;  ///< there is no gradient
@@ -64,7 +68,8 @@ class WholeTensors {
   const WholeTensor* initial(const std::string& name) const;
 
   /// Makes one tensor of several, whose order in it is unknown to their digests: only its norm and
-  /// size are known then. Without all of `parts` nothing changes.
+  /// size are known then, and of checkpoints where its elements are, if the parts follow each other
+  /// along the first dimension. Without all of `parts` nothing changes.
   void fuse(const std::vector<std::string>& parts, const std::string& name);
 
  private:

@@ -11,14 +11,15 @@ namespace lockstep::gpu {
 
 inline constexpr std::uint32_t kBlock = ComponentSums::kLanes;  // components
 
-/// Where the components of a block of 64 lie, and where they go in a sketch and in a digest.
+/// Where the components of a block of 64 lie, and where they go in the sketches and in a digest.
 struct BlockPlan {
   std::uint64_t data;     ///< address of the block's first component, even if the part begins later
   std::uint64_t low_key;  ///< of the block of the digest that it lies in
   std::uint64_t high_key;
   std::uint32_t signs[2];   ///< see `SketchBlock`: the lower half, then the upper one
   std::uint16_t first_key;  ///< place of its first word in the block of the digest
-  std::uint8_t lane;
+  std::uint8_t lanes[2];    ///< of both sketches: `lane` and `second_lane`
+  bool is_second_negative;
   std::uint8_t first;  ///< the components that belong to the part, up to `last`; none if equal
   std::uint8_t last;
   bool is_plain;  ///< all belong to it, and pairs of them may be loaded at once
@@ -49,7 +50,9 @@ LOCKSTEP_BOTH inline BlockPlan plan_of(const TensorTask& task, std::uint32_t siz
   const SketchBlock sketch = sketch_block(block);
   plan.signs[0] = static_cast<std::uint32_t>(sketch.signs);
   plan.signs[1] = static_cast<std::uint32_t>(sketch.signs >> 32);
-  plan.lane = static_cast<std::uint8_t>(sketch.lane);
+  plan.lanes[0] = static_cast<std::uint8_t>(sketch.lane);
+  plan.lanes[1] = static_cast<std::uint8_t>(sketch.second_lane);
+  plan.is_second_negative = sketch.is_second_negative;
   return plan;
 }
 

@@ -66,7 +66,7 @@ MeasuredSums measured_sums(DType component, const TensorSums& found) {
   MeasuredSums measured{{totals.low, totals.high}, {}};
   ComponentSums& sums = measured.sums;
   sums.non_finite = static_cast<std::int64_t>(totals.non_finite);
-  std::copy(std::begin(found.lanes), std::end(found.lanes), sums.lanes.begin());
+  std::copy_n(found.lanes[0], sums.lanes.size(), sums.lanes.begin());
   if (has_whole_values(component)) {
     sums.least_whole = totals.whole.least;
     sums.most_whole = totals.whole.most;

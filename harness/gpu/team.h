@@ -23,9 +23,11 @@ struct TeamMemory {
   PlaceKey keys[kDigestBlock];
   union {
     BlockPlan plans[kThreads];
-    Totals totals[kThreads / 2];
+    struct {
+      Totals totals[kThreads / 2];
+      double lanes[kWarps][ComponentSums::kSketches][kBlock];
+    } sums;  ///< after the last plan
   };
-  double lanes[kWarps][kBlock];
   std::uint32_t is_last;
 };
 
@@ -59,10 +61,23 @@ LOCKSTEP_BOTH Bits load_present(const BlockPlan& plan, std::uint32_t at, bool is
   return bits;
 }
 
-/// The first component of the pair that goes to the lanes of a thread.
-LOCKSTEP_BOTH inline std::uint32_t place_in(const BlockPlan& plan, std::uint32_t thread_of_warp) {
-  return 2 * (thread_of_warp ^ plan.lane / 2U);
+/// The first component of the pair that goes to the lanes of a thread in a sketch.
+LOCKSTEP_BOTH inline std::uint32_t place_in(const BlockPlan& plan, int sketch,
+                                            std::uint32_t thread_of_warp) {
+  return 2 * (thread_of_warp ^ plan.lanes[sketch] / 2U);
 }
+
+/// A pair of a block, of which components may not belong to the part: these are zeros.
+template <class Bits>
+struct PresentPair {
+  bool is_present[2];
+  Pair<Bits> pair;
+
+  LOCKSTEP_BOTH PresentPair(const BlockPlan& plan, std::uint32_t at)
+      : is_present{at >= plan.first && at < plan.last, at + 1 >= plan.first && at + 1 < plan.last},
+        pair{load_present<Bits>(plan, at, is_present[0]),
+             load_present<Bits>(plan, at + 1, is_present[1])} {}
+};
 
 /// Whether pairs of all these blocks may be loaded at once, and their words have the same keys.
 template <std::uint32_t count>
@@ -76,14 +91,40 @@ template <class Component>
 LOCKSTEP_BOTH void add_block(const BlockPlan& plan, std::uint32_t thread_of_warp,
                              const PlaceKey* keys, PairSums<Component>& sums) {
   using Bits = typename Component::Bits;
-  const std::uint32_t at = place_in(plan, thread_of_warp);
-  const bool is_present[2] = {at >= plan.first && at < plan.last,
-                              at + 1 >= plan.first && at + 1 < plan.last};
-  if (!is_present[0] && !is_present[1]) return;
-  const Pair<Bits> pair = {load_present<Bits>(plan, at, is_present[0]),
-                           load_present<Bits>(plan, at + 1, is_present[1])};
-  sums.add(plan, at, pair, is_present, keys);
+  if (plan.first == plan.last) return;
+  const std::uint32_t at = place_in(plan, 0, thread_of_warp);
+  const PresentPair<Bits> of_first(plan, at);
+  sums.add(plan, at, of_first.pair, of_first.is_present, keys);
   sums.finish_words(plan);
+  const std::uint32_t other = place_in(plan, 1, thread_of_warp);
+  const PresentPair<Bits> of_second(plan, other);
+  sums.add_to_second(plan, other, of_second.pair, of_second.is_present);
+}
+
+/// Adds `count` blocks whose pairs may be loaded at once: before they are added. The second pair of
+/// a thread is the first one of another thread of its warp, so it comes from a cache.
+template <class Component, std::uint32_t count>
+LOCKSTEP_BOTH void add_alike(const BlockPlan* plans, std::uint32_t thread_of_warp,
+                             const PlaceKey* keys, PairSums<Component>& sums) {
+  using Bits = typename Component::Bits;
+  Pair<Bits> pairs[count];
+  const auto load = [&](int sketch) {
+    for (std::uint32_t k = 0; k < count; ++k) {
+      const std::uint32_t at = place_in(plans[k], sketch, thread_of_warp);
+      pairs[k] = load_pair<Bits>(plans[k].data + at * sizeof(Bits));
+    }
+  };
+  load(0);
+  for (std::uint32_t k = 0; k < count; ++k) {
+    sums.add(plans[k], place_in(plans[k], 0, thread_of_warp), pairs[k], {true, true}, keys);
+  }
+  if constexpr (!PairSums<Component>::kIsWhole) {
+    load(1);
+    for (std::uint32_t k = 0; k < count; ++k) {
+      sums.add_to_second(plans[k], place_in(plans[k], 1, thread_of_warp), pairs[k], {true, true});
+    }
+  }
+  sums.finish_words(plans[0]);
 }
 
 /// Adds a pair of each of the blocks of a warp.
@@ -96,15 +137,7 @@ LOCKSTEP_BOTH void add_blocks(const BlockPlan* plans, std::uint32_t thread_of_wa
   LOCKSTEP_KEEP_LOOP
   for (std::uint32_t b = 0; b < kWarp; b += kAtOnce, plans += kAtOnce) {
     if (are_alike<kAtOnce>(plans)) {
-      Pair<Bits> pairs[kAtOnce];
-      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-        const std::uint32_t at = place_in(plans[k], thread_of_warp);
-        pairs[k] = load_pair<Bits>(plans[k].data + at * sizeof(Bits));
-      }
-      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-        sums.add(plans[k], place_in(plans[k], thread_of_warp), pairs[k], {true, true}, keys);
-      }
-      sums.finish_words(plans[0]);
+      add_alike<Component, kAtOnce>(plans, thread_of_warp, keys, sums);
       continue;
     }
     LOCKSTEP_KEEP_LOOP
@@ -140,24 +173,29 @@ template <class Threads>
 LOCKSTEP_BOTH void add_up(Threads& threads, TeamMemory& memory, bool is_whole, TensorSums* sums) {
   threads.each([&](std::uint32_t thread, ThreadState& state) {
     const std::uint32_t lane = thread % kWarp * 2;
-    memory.lanes[thread / kWarp][lane] = state.lanes[0];
-    memory.lanes[thread / kWarp][lane + 1] = state.lanes[1];
+    for (std::uint32_t sketch = 0; sketch < ComponentSums::kSketches; ++sketch) {
+      double* const lanes = memory.sums.lanes[thread / kWarp][sketch] + lane;
+      lanes[0] = state.lanes[sketch][0];
+      lanes[1] = state.lanes[sketch][1];
+    }
   });
   LOCKSTEP_KEEP_LOOP
   for (std::uint32_t half = kThreads / 2; half > 0; half /= 2) {
     threads.each([&](std::uint32_t thread, ThreadState& state) {
-      if (thread >= half && thread < 2 * half) memory.totals[thread - half] = state.totals;
+      if (thread >= half && thread < 2 * half) memory.sums.totals[thread - half] = state.totals;
     });
     threads.each([&](std::uint32_t thread, ThreadState& state) {
-      if (thread < half) include(state.totals, memory.totals[thread], is_whole);
+      if (thread < half) include(state.totals, memory.sums.totals[thread], is_whole);
     });
   }
   threads.each([&](std::uint32_t thread, ThreadState& state) {
     if (thread == 0) sums->totals = state.totals;
-    if (thread < kBlock) {
-      double lane = 0;
-      for (std::uint32_t warp = 0; warp < kWarps; ++warp) lane += memory.lanes[warp][thread];
-      sums->lanes[thread] = lane;
+    if (thread < ComponentSums::kSketches * kBlock) {
+      const std::uint32_t sketch = thread / kBlock, lane = thread % kBlock;
+      double sum = 0;
+      for (std::uint32_t warp = 0; warp < kWarps; ++warp)
+        sum += memory.sums.lanes[warp][sketch][lane];
+      sums->lanes[sketch][lane] = sum;
     }
     threads.publish();
   });
@@ -175,8 +213,11 @@ LOCKSTEP_BOTH void add_up_teams(Threads& threads, TeamMemory& memory, bool is_wh
     }
     const std::uint32_t lane = thread % kWarp * 2;
     for (std::uint32_t team = thread / kWarp; team < teams; team += kWarps) {
-      state.lanes[0] += threads.read(partials[team].lanes[lane]);
-      state.lanes[1] += threads.read(partials[team].lanes[lane + 1]);
+      for (std::uint32_t sketch = 0; sketch < ComponentSums::kSketches; ++sketch) {
+        const double* const lanes = partials[team].lanes[sketch] + lane;
+        state.lanes[sketch][0] += threads.read(lanes[0]);
+        state.lanes[sketch][1] += threads.read(lanes[1]);
+      }
     }
   });
   add_up(threads, memory, is_whole, sums);

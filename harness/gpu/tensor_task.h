@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "harness/record/component_sums.h"
 #include "harness/record/dtype.h"
 
 namespace lockstep::gpu {
@@ -49,10 +50,8 @@ struct Totals {
 
 /// The result for a part.
 struct TensorSums {
-  static constexpr std::size_t kLanes = 64;
-
   Totals totals;
-  double lanes[kLanes];  ///< of the sketch; zeros of types without fraction
+  double lanes[ComponentSums::kSketches][ComponentSums::kLanes];  ///< zeros of whole numbers
 };
 
 /// Arrays in the memory of the GPU.

@@ -7,6 +7,7 @@
 #include "harness/gpu/block_plan.h"
 #include "harness/gpu/component.h"
 #include "harness/gpu/tensor_task.h"
+#include "harness/record/component_sums.h"
 #include "harness/record/digest.h"
 
 namespace lockstep::gpu {
@@ -77,8 +78,8 @@ struct alignas(2 * sizeof(Bits)) Pair {
 /// Of one thread, between two calls of `each` (team.h).
 struct ThreadState {
   Totals totals;
-  double
-      lanes[2];  ///< those of the sketch whose numbers are twice that of the thread, and the next
+  /// Of each sketch the lane whose number is twice that of the thread, and the next one.
+  double lanes[ComponentSums::kSketches][2];
 };
 
 /// Nothing has been added yet.
@@ -148,15 +149,28 @@ class PairSums {
     if constexpr (kIsWhole) {
       for (int i = 0; i < 2; ++i) add_whole(Component::value(pair.at[i]), is_present[i]);
     } else {
-      const std::uint32_t signs = plan.signs[at / 32];
       Value values[2];
-      for (std::uint32_t i = 0; i < 2; ++i) {
-        const Value clean = include(Component::value(pair.at[i]), is_present[i]);
-        values[i] = with_sign(clean, signs, at % 32 + i);
+      for (int i = 0; i < 2; ++i) {
+        values[i] = include(Component::value(pair.at[i]), is_present[i]);
+        // It has no sign.
+        double& squares = state_.totals.floating.squares;
+        squares = add_square(squares, values[i]);
       }
-      const bool is_turned = plan.lane & 1;
-      add_to_lane(0, is_turned ? values[1] : values[0]);
-      add_to_lane(1, is_turned ? values[0] : values[1]);
+      add_to_lanes(plan, 0, at, values);
+    }
+  }
+
+  /// Adds such a pair to the second sketch alone.
+  LOCKSTEP_BOTH void add_to_second(const BlockPlan& plan, std::uint32_t at, const Pair<Bits>& pair,
+                                   const bool (&is_present)[2]) {
+    if constexpr (!kIsWhole) {
+      Value values[2];
+      for (int i = 0; i < 2; ++i) {
+        const Value value = Component::value(pair.at[i]);
+        const Value counted = is_present[i] && is_finite(value) ? value : Value{0};
+        values[i] = plan.is_second_negative ? -counted : counted;
+      }
+      add_to_lanes(plan, 1, at, values);
     }
   }
 
@@ -216,11 +230,15 @@ class PairSums {
     return counts ? value : Value{0};
   }
 
-  /// The square has no sign, so it is added here, too.
-  LOCKSTEP_BOTH void add_to_lane(int lane, Value value) {
-    double& squares = state_.totals.floating.squares;
-    squares = add_square(squares, value);
-    state_.lanes[lane] += value;
+  /// Adds a pair to the lanes of this thread, which has loaded it for these.
+  LOCKSTEP_BOTH void add_to_lanes(const BlockPlan& plan, int sketch, std::uint32_t at,
+                                  const Value (&values)[2]) {
+    const std::uint32_t signs = plan.signs[at / 32];
+    const Value first = with_sign(values[0], signs, at % 32);
+    const Value second = with_sign(values[1], signs, at % 32 + 1);
+    const bool is_turned = plan.lanes[sketch] & 1;
+    state_.lanes[sketch][0] += is_turned ? second : first;
+    state_.lanes[sketch][1] += is_turned ? first : second;
   }
 
   ThreadState& state_;

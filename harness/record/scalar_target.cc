@@ -24,11 +24,15 @@ Digest scalar_words(const std::byte* bytes, std::size_t words, std::size_t place
 
 namespace {
 
-/// Component `begin` of the global tensor, in the lane that it belongs to.
-void add_to_lane(double value, std::uint64_t begin, const SketchBlock& block, ComponentSums& sums) {
+/// Component `begin` of the global tensor, in the lanes that it belongs to.
+void add_to_lanes(double value, std::uint64_t begin, const SketchBlock& block,
+                  ComponentSums& sums) {
   const std::size_t j = begin % ComponentSums::kLanes;
   const std::uint64_t sign = (block.signs >> j & 1) << 63;
-  sums.lanes[j ^ block.lane] += std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) ^ sign);
+  const auto of_first = std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) ^ sign);
+  sums.lanes[j ^ block.lane] += of_first;
+  double* const second = sums.lanes.data() + ComponentSums::kLanes;
+  second[j ^ block.second_lane] += block.is_second_negative ? -of_first : of_first;
 }
 
 void add_to_statistics(double value, std::size_t number, ComponentSums& sums) {
@@ -54,7 +58,7 @@ void add_components(DType component, const std::byte* bytes, std::size_t count, 
     if (!is_sketched) continue;
     const std::uint64_t at = begin + i;
     if (i == 0 || at % ComponentSums::kLanes == 0) block = sketch_block(at / ComponentSums::kLanes);
-    add_to_lane(is_finite ? value : 0.0, at, block, sums);
+    add_to_lanes(is_finite ? value : 0.0, at, block, sums);
   }
 }
 

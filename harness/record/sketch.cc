@@ -18,19 +18,20 @@
 namespace lockstep {
 
 Sketch& Sketch::operator+=(const Sketch& other) {
-  for (std::size_t i = 0; i < kLanes; ++i) lanes[i] += other.lanes[i];
+  for (std::size_t i = 0; i < lanes.size(); ++i) lanes[i] += other.lanes[i];
   return *this;
 }
 
 Sketch& Sketch::operator-=(const Sketch& other) {
-  for (std::size_t i = 0; i < kLanes; ++i) lanes[i] -= other.lanes[i];
+  for (std::size_t i = 0; i < lanes.size(); ++i) lanes[i] -= other.lanes[i];
   return *this;
 }
 
 double norm_of(const Sketch& sketch) { return std::sqrt(product_of(sketch, sketch)); }
 
 double product_of(const Sketch& a, const Sketch& b) {
-  return std::inner_product(a.lanes.begin(), a.lanes.end(), b.lanes.begin(), 0.0);
+  return std::inner_product(a.lanes.begin(), a.lanes.end(), b.lanes.begin(), 0.0) /
+         ComponentSums::kSketches;
 }
 
 std::filesystem::path sketch_file(const std::filesystem::path& folder, int rank) {
@@ -39,8 +40,7 @@ std::filesystem::path sketch_file(const std::filesystem::path& folder, int rank)
 
 namespace {
 
-constexpr std::string_view kMagic = "lockstep sketches 2\n";
-constexpr std::string_view kFirstMagic = "lockstep sketches 1\n";
+constexpr std::string_view kMagic = "lockstep sketches 3\n";
 
 /// Precedes the sketches of a step. Each sketch follows the number of its row.
 struct EntryHeader {
@@ -131,9 +131,7 @@ SketchReader::SketchReader(const std::filesystem::path& path, std::size_t segmen
 void SketchReader::open(const std::filesystem::path& path) {
   const RegularFile file(path, kLargestSketches);
   const std::string header = file.read(0, std::min<std::uint64_t>(file.size(), kFileHeaderSize));
-  const bool is_first_kind = header.starts_with(kFirstMagic);
-  std::string identity =
-      identity_in_header(header, is_first_kind ? kFirstMagic : kMagic, path, "sketches");
+  std::string identity = identity_in_header(header, kMagic, path, "sketches");
   if (!files_.empty() && identity != identity_) {
     throw malformed(path.string(), 0, 0, "sketches of " + identity_, identity);
   }
@@ -141,7 +139,7 @@ void SketchReader::open(const std::filesystem::path& path) {
   for (const EntryPlace& entry : entries_in(file)) {
     entries_.emplace(entry.header.step, Entry{files_.size(), entry.offset, entry.header.count});
   }
-  files_.push_back({path, is_first_kind});
+  files_.push_back(path);
 }
 
 std::map<std::int64_t, Sketch> SketchReader::at(std::int64_t step, std::int64_t first_seq) const {
@@ -149,20 +147,20 @@ std::map<std::int64_t, Sketch> SketchReader::at(std::int64_t step, std::int64_t 
   const auto [first, last] = entries_.equal_range(step);
   for (auto found = first; found != last; ++found) {
     const Entry& entry = found->second;
-    const File& of = files_[entry.file];
-    const RegularFile file(of.path, kLargestSketches);
+    const std::filesystem::path& path = files_[entry.file];
+    const RegularFile file(path, kLargestSketches);
     const std::string bytes =
         file.read(entry.offset, sizeof(EntryHeader) + entry.count * kSketchBytes);
     std::string_view rest = bytes;
     const auto header = take<EntryHeader>(rest);
     if (checksum_of(rest) != header.checksum) {
-      throw malformed(of.path.string(), 0, 0,
+      throw malformed(path.string(), 0, 0,
                       fmt::format("the sketches of step {} as they were written", step),
                       "another checksum");
     }
     while (!rest.empty()) {
       const auto row = take<std::int64_t>(rest);
-      sketches[of.counts_in_journal ? row : first_seq + row] = take<Sketch>(rest);
+      sketches[first_seq + row] = take<Sketch>(rest);
     }
   }
   return sketches;

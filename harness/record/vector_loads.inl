@@ -29,7 +29,6 @@ using Doubles = Tag<double>;
 constexpr std::size_t kDoubles = HWY_LANES(double);
 
 constexpr std::size_t kBlock = ComponentSums::kLanes;  // components
-constexpr std::size_t kMostBlocks = 16;                // between two additions to a sketch
 
 // Ways to load components. `load` has `N` lanes from component `i` on.
 

@@ -145,22 +145,102 @@ HWY_INLINE void place_in_lanes(const std::byte* block, const SketchBlock& to, T*
   }
 }
 
-/// Adds blocks that `place_in_lanes` wrote, one after the other.
-template <class LoadPlaced>
-HWY_INLINE void add_lanes(const std::byte* placed, std::size_t blocks, ComponentSums& sums) {
-  const Doubles d;
-  constexpr std::size_t kAtOnce = 8;  // vectors: as many as fit into registers and hide latencies
-  for (std::size_t lane = 0; lane < kBlock; lane += kAtOnce * kDoubles) {
-    double* const lanes = sums.lanes.data() + lane;
-    hn::Vec<Doubles> sum[kAtOnce];
-    for (std::size_t k = 0; k < kAtOnce; ++k) sum[k] = hn::LoadU(d, lanes + k * kDoubles);
-    for (std::size_t b = 0; b < blocks; ++b) {
-      for (std::size_t k = 0; k < kAtOnce; ++k) {
-        const auto value = load_doubles<LoadPlaced>(placed, b * kBlock + lane + k * kDoubles);
-        sum[k] = hn::Add(sum[k], value);
-      }
+/// The lanes of the second sketch, turned for the group of blocks that is added: its components
+/// then are in the order of the first sketch, but for whole vectors.
+class SecondLanes {
+ public:
+  explicit HWY_INLINE SecondLanes(const ComponentSums& sums) {
+    std::memcpy(turned_[0], sums.lanes.data() + kBlock, sizeof turned_[0]);
+  }
+
+  /// For group `number`.
+  HWY_INLINE void turn_to(std::uint64_t number) { turn_to(sketch_turn(number)); }
+
+  HWY_INLINE double* lanes() { return turned_[current_]; }
+
+  /// In the order of the sums. Zeros that were turned have no sign there.
+  HWY_INLINE void store(ComponentSums& sums) {
+    turn_to(SketchTurn{});
+    const Doubles d;
+    for (std::size_t i = 0; i < kBlock; i += kDoubles) {
+      const auto value = hn::Add(hn::Load(d, lanes() + i), hn::Zero(d));
+      hn::StoreU(value, d, sums.lanes.data() + kBlock + i);
     }
-    for (std::size_t k = 0; k < kAtOnce; ++k) hn::StoreU(sum[k], d, lanes + k * kDoubles);
+  }
+
+ private:
+  HWY_INLINE void turn_to(const SketchTurn& to) {
+    const SketchTurn by = now_ ^ to;
+    const Doubles d;
+    const hn::RebindToSigned<Doubles> numbers;
+    const auto order = hn::IndicesFromVec(
+        d, hn::Xor(hn::Iota(numbers, 0),
+                   hn::Set(numbers, static_cast<std::int64_t>(by.lane % kDoubles))));
+    const auto sign = hn::Set(d, by.is_negative ? -0.0 : 0.0);
+    const std::size_t shift = by.lane / kDoubles * kDoubles;
+    const double* const from = turned_[current_];
+    current_ = 1 - current_;
+    for (std::size_t i = 0; i < kBlock; i += kDoubles) {
+      const auto value = hn::TableLookupLanes(hn::Load(d, from + i), order);
+      hn::Store(hn::Xor(value, sign), d, turned_[current_] + (i ^ shift));
+    }
+    now_ = to;
+  }
+
+  alignas(64) double turned_[2][kBlock];
+  int current_ = 0;
+  SketchTurn now_;
+};
+
+/// Vectors of each sketch that are added to at the same time: as many as fit into registers and
+/// hide latencies.
+constexpr std::size_t kAtOnce = kDoubles == 8 ? 8 : 4;
+constexpr std::size_t kSpan = kAtOnce * kDoubles;  // lanes
+/// So many blocks of a group go to the same lanes of the second sketch, in another order.
+constexpr std::size_t kTogether = kSpan / lane_in_group(1);
+
+/// Adds vectors of block `i` and those after it.
+template <class LoadPlaced, std::size_t i = 0>
+HWY_INLINE void add_together(const std::byte* placed, hn::Vec<Doubles> (&first)[kAtOnce],
+                             hn::Vec<Doubles> (&second)[kAtOnce]) {
+  for (std::size_t k = 0; k < kAtOnce; ++k) {
+    const auto value = load_doubles<LoadPlaced>(placed, i * kBlock + k * kDoubles);
+    first[k] = hn::Add(first[k], value);
+    hn::Vec<Doubles>& other = second[k ^ lane_in_group(i) / kDoubles];
+    other = hn::Add(other, value);
+  }
+  if constexpr (i + 1 < kTogether) add_together<LoadPlaced, i + 1>(placed, first, second);
+}
+
+HWY_INLINE void load(const double* lanes, hn::Vec<Doubles> (&vectors)[kAtOnce]) {
+  for (std::size_t k = 0; k < kAtOnce; ++k) {
+    vectors[k] = hn::LoadU(Doubles(), lanes + k * kDoubles);
+  }
+}
+
+HWY_INLINE void store(const hn::Vec<Doubles> (&vectors)[kAtOnce], double* lanes) {
+  for (std::size_t k = 0; k < kAtOnce; ++k) {
+    hn::StoreU(vectors[k], Doubles(), lanes + k * kDoubles);
+  }
+}
+
+/// Adds a group of blocks that `place_in_lanes` wrote, one after the other. `number`: its own.
+template <class LoadPlaced>
+HWY_INLINE void add_lanes(const typename LoadPlaced::T* placed, std::uint64_t number,
+                          SecondLanes& turned, ComponentSums& sums) {
+  turned.turn_to(number);
+  for (std::size_t b = 0; b < kGroup; b += kTogether) {
+    for (std::size_t lane = 0; lane < kBlock; lane += kSpan) {
+      double* const of_first = sums.lanes.data() + lane;
+      double* const of_second = turned.lanes() + (lane ^ lane_in_group(b));
+      hn::Vec<Doubles> first[kAtOnce], second[kAtOnce];
+      load(of_first, first);
+      load(of_second, second);
+      add_together<LoadPlaced>(reinterpret_cast<const std::byte*>(placed + b * kBlock + lane),
+                               first, second);
+      store(first, of_first);
+      store(second, of_second);
+    }
   }
 }
 
@@ -289,10 +369,10 @@ Digest add_blocks(const std::byte* bytes, std::size_t blocks, std::uint64_t firs
   using T = typename Load::T;
   constexpr std::size_t kBytes = kBlock * Load::kSize;
   constexpr std::size_t kWords = kBytes / 4;
-  alignas(64) T placed[kMostBlocks * kBlock];
+  alignas(64) T placed[kGroup * kBlock];
+  SecondLanes second(sums);
   Running<T> running = {{infinity<T>(), hn::Neg(infinity<T>())}, {}, no_products()};
   load(sums, running.squares);
-  std::size_t waiting = 0;  // blocks in `placed`
   for (std::size_t b = 0; b < blocks; ++b, ++first, bytes += kBytes) {
     if (wanted.digest) {
       add_products(bytes, kWords, first * kWords % kDigestBlock, running.products);
@@ -300,13 +380,16 @@ Digest add_blocks(const std::byte* bytes, std::size_t blocks, std::uint64_t firs
     if (!wanted.digest) {
       for (std::size_t at = 0; at < kBytes; at += kLine) fetch_ahead(bytes + at);
     }
-    add_block<Load>(bytes, first, wanted.sketch ? placed + waiting * kBlock : nullptr, running,
+    const std::size_t in_group = first % kGroup;
+    const bool is_partial = (b == 0 && in_group > 0) || (in_group == 0 && blocks - b < kGroup);
+    if (wanted.sketch && is_partial) std::memset(placed, 0, sizeof placed);
+    add_block<Load>(bytes, first, wanted.sketch ? placed + in_group * kBlock : nullptr, running,
                     sums);
-    if (wanted.sketch && (++waiting == kMostBlocks || b + 1 == blocks)) {
-      add_lanes<LoadOf<T>>(reinterpret_cast<const std::byte*>(placed), waiting, sums);
-      waiting = 0;
+    if (wanted.sketch && (in_group + 1 == kGroup || b + 1 == blocks)) {
+      add_lanes<LoadOf<T>>(placed, first / kGroup, second, sums);
     }
   }
+  if (wanted.sketch) second.store(sums);
   store(running.squares, sums);
   include(running.extremes, sums);
   return total(running.products);

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/diff/literal_step.h"
@@ -202,6 +204,51 @@ TEST(CompareTensors, JudgesMultiplesByTheirOwnBound) {
   EXPECT_EQ(likeness(1.03F, 0), Likeness::undecided);
   EXPECT_EQ(likeness(1.009F, 0), Likeness::rounding);
   EXPECT_EQ(likeness(1.08F, 0.04F), Likeness::rounding) << "no multiple";
+}
+
+/// Two components that neither sketch sees: found by their definition.
+std::pair<std::size_t, std::size_t> unseen_pair() {
+  for (std::uint64_t other = 1;; ++other) {
+    const SketchBlock a = sketch_block(0), b = sketch_block(other / 64);
+    const std::uint64_t k = other % 64;
+    const bool has_other_sign = (a.signs & 1) != (b.signs >> k & 1);
+    if (a.lane == (k ^ b.lane) && a.second_lane == (k ^ b.second_lane) && !has_other_sign &&
+        a.is_second_negative == b.is_second_negative) {
+      return {0, other};
+    }
+  }
+}
+
+/// Digests tell that elements were exchanged, and nothing tells how far apart the tensors are.
+TEST(CompareTensors, LeavesUndecidedWhatSketchesDoNotShow) {
+  const auto [one, other] = unseen_pair();
+  std::vector<float> values(other + 1);
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  for (float& value : values) value = normal(random);
+  if (values.size() % 2 == 1) values.push_back(1);
+  const auto whole = [](const std::vector<float>& numbers, std::size_t cut) {
+    LiteralStep step(2);
+    const auto begin = numbers.begin();
+    const auto rows = static_cast<std::int64_t>(numbers.size() / 2);
+    const auto first = static_cast<std::ptrdiff_t>(cut);
+    if (cut == 0) return WholeTensors(step.whole(0, "w", numbers).view()).all().at(0).second;
+    step.part(0, "w", {begin, begin + 2 * first}, 0, rows);
+    step.part(1, "w", {begin + 2 * first, numbers.end()}, first, rows);
+    return WholeTensors(step.view()).all().at(0).second;
+  };
+  const WholeTensor a = whole(values, 0);
+  auto exchanged = values;
+  std::swap(exchanged[one], exchanged[other]);
+  for (const std::size_t cut : {std::size_t{0}, values.size() / 6}) {  // rounding, if cut
+    const TensorDifference found = compare_tensors(a, whole(exchanged, cut), 1e-5, 0, {});
+    EXPECT_EQ(found.likeness, Likeness::undecided) << cut;
+    EXPECT_EQ(found.cause, "the bits differ, and the sketches do not see where");
+    EXPECT_EQ(compare_tensors(a, whole(values, cut), 1e-5, 0, {}).likeness, Likeness::equal);
+    auto rounded = values;
+    rounded[3] = std::nextafter(rounded[3], 9.0F);
+    EXPECT_EQ(compare_tensors(a, whole(rounded, cut), 1e-5, 0, {}).likeness, Likeness::rounding);
+  }
 }
 
 TEST(CompareTensors, TakesUpdatesFromSketches) {

@@ -208,10 +208,10 @@ TEST(Weights, AreComparedWithTheDistanceOfRepetitions) {
 }
 
 TEST(Weights, AreFoundByTheNamesOfTheirModel) {
-  const WholeTensor one = matrix(drawn(1)), two = matrix(drawn(2));
-  const DiffRecord diff =
-      diff_weights(checkpoint({{"model.a", one}, {"model._orig_mod.b", two}, {"step", one}}),
-                   checkpoint({{"a", one}, {"module.b", two}, {"c", one}}), {}, {});
+  const WholeTensor one = matrix(drawn(1)), two = matrix(drawn(2)), three = matrix(drawn(3));
+  const DiffRecord diff = diff_weights(
+      checkpoint({{"model.a", one}, {"model._orig_mod.b", two}, {"step", three}}),
+      checkpoint({{"a", one}, {"module.b", two}, {"c", three}}), {}, {{}, false, true});
   EXPECT_EQ(diff.matched, 2);
   EXPECT_THAT(diff.unmatched[0], ElementsAre("step"));
   EXPECT_THAT(diff.unmatched[1], ElementsAre("c"));
@@ -247,7 +247,7 @@ TEST(NameMapFile, IsRefusedIfItSaysNothingOrSomethingTwice) {
 TEST(Weights, KeepANameThatAnotherOneWouldTake) {
   const WholeTensor one = matrix(drawn(1)), two = matrix(drawn(2));
   const DiffRecord diff = diff_weights(checkpoint({{"model.a", one}, {"a", two}, {"model.b", two}}),
-                                       checkpoint({{"a", two}, {"b", two}}), {}, {});
+                                       checkpoint({{"a", two}, {"b", two}}), {}, {{}, false, true});
   EXPECT_EQ(diff.matched, 2);
   EXPECT_EQ(verdict_of(diff), Verdict::holds) << diff_in_words(diff, 100);
 }

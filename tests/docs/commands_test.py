@@ -144,7 +144,7 @@ LISTED = {
 
 
 # Of files: no commands.
-FIRST_LINES = ("lockstep step index 1", "lockstep sketches 1", "lockstep sketches 2")
+FIRST_LINES = ("lockstep step index 1", "lockstep sketches 3")
 
 
 def load_check_docs():

@@ -86,7 +86,8 @@ INSTANTIATE_TEST_SUITE_P(
         ComparedCheckpoints{"of_another_layout",
                             "single1.dcp ddp2.safetensors --noise ddp4.safetensors", 0,
                             "equal up to rounding: 8 weights"},
-        ComparedCheckpoints{"missing", "copy.safetensors missing.safetensors", 0,
+        ComparedCheckpoints{"missing_as_said",
+                            "copy.safetensors missing.safetensors --allow-missing", 0,
                             "only in A (1 of 8 parameters): norm.bias"}),
     name_of_checkpoints);
 
@@ -99,6 +100,10 @@ INSTANTIATE_TEST_SUITE_P(
         ComparedCheckpoints{"transposed", "fully_shard2 transposed.safetensors", 1,
                             "DIFFERENT: 1 of 8 weights, first.weight: shape [32, 8] in A and "
                             "[8, 32] in B"},
+        ComparedCheckpoints{"missing", "copy.safetensors missing.safetensors", 1,
+                            "DIFFERENT: 1 of 8 weights, norm.bias: there is none in B"},
+        ComparedCheckpoints{"of_a_job_missing", "fully_shard2 missing.safetensors", 1,
+                            "; 1 only in A: "},
         ComparedCheckpoints{"nan", "fully_shard2.dcp nan.safetensors", 1,
                             "second.bias: elements that are not finite: 0 in A, 1 in B"},
         ComparedCheckpoints{"swapped", "fully_shard2.dcp swapped.safetensors --noise none", 1,
@@ -130,7 +135,7 @@ TEST(FixOfACheckpoint, IsToldFromWhatIsNone) {
 TEST(NamesInCheckpoints, AreMapped) {
   EXPECT_EQ(Saved::get().run("printf 'norm.bias other\\n' >map").status, 0);
   const Outcome outcome = Saved::get().diff("ddp2 ddp2.safetensors --map map");
-  EXPECT_EQ(outcome.status, 0) << outcome.out;
+  EXPECT_EQ(outcome.status, 1) << outcome.out;
   EXPECT_THAT(unwrapped(outcome.out), HasSubstr("only in A (1 of 8 parameters): other"));
 }
 
@@ -159,6 +164,7 @@ TEST(WrongDiffOfCheckpoints, IsRefusedWithASentence) {
   EXPECT_THAT(refused("--align A=99 ddp2 copy.safetensors"), HasSubstr("observed, 1 to 6"));
   EXPECT_THAT(refused("--align A=3 ddp2 single1"), HasSubstr("A=100,B=1"));
   EXPECT_THAT(refused("--align A=3,A=4 ddp2 copy.safetensors"), HasSubstr("A=100,B=1"));
+  EXPECT_THAT(refused("--allow-missing ddp2 single1"), HasSubstr("both sides are jobs"));
   EXPECT_THAT(refused("--until 3 ddp2 copy.safetensors"), HasSubstr("--align names the step"));
   EXPECT_THAT(refused("--noise none ddp2 single1"), HasSubstr("both sides are jobs"));
   EXPECT_THAT(refused("--noise copy.safetensors ddp2 single1"), HasSubstr("as both sides are"));

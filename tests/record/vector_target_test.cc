@@ -189,7 +189,7 @@ TEST_F(VectorTargets, ShardsAddUpToTheWhole) {
         }
         EXPECT_EQ(digest, matrix.digest) << target->name << ", cut at " << cut;
         EXPECT_EQ(non_finite, matrix.statistics.non_finite);
-        for (std::size_t lane = 0; lane < Sketch::kLanes; ++lane) {
+        for (std::size_t lane = 0; lane < sketch.lanes.size(); ++lane) {
           EXPECT_NEAR(sketch.lanes[lane], expected.lanes[lane], 1e-9 * norm_of(expected));
         }
       }

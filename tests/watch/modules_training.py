@@ -531,7 +531,7 @@ def thinned():
     module = nn.Linear(8, 8)
 
     def train():
-        _settings.current.history_bytes = 832 * 20
+        _settings.current.history_bytes = 1344 * 20
         step_of(module, lambda: module(rows_of_data()), steps=205)
 
     steps = sorted({key[0] for key in observe("thinned", train).norms})

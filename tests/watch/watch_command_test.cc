@@ -384,7 +384,7 @@ TEST_F(WatchCommand, RefusesAReferenceThatIsNone) {
   EXPECT_EQ(outcome.out, "");
 }
 
-/// A row and its sketch count as 832 bytes, so 1 MiB is used up by 1260 rows: 12 of the first step,
+/// A row and its sketch count as 1344 bytes, so 1 MiB is used up by 780 rows: 12 of the first step,
 /// then 8 or more. Ranks that differ keep all of them.
 TEST_F(WatchCommand, ObservesFewerStepsOnceTheHistoryIsUsedUp) {
   const Outcome outcome =

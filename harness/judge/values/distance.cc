@@ -72,6 +72,7 @@ std::optional<Distance> distance_between(const StepView& step, const Holder& lef
   const Sketch* const other = step.sketch(right.rank, *right.value);
   if (!one || !other) return std::nullopt;
   Distance distance = distance_of(one->lanes, other->lanes);
+  distance.absolute /= std::sqrt(ComponentSums::kSketches);  // the squares are those of all
   const double larger = std::max(left.value->statistics.norm, right.value->statistics.norm);
   distance.relative = larger > 0 ? distance.absolute / larger : 0;
   const auto dtype = parse<DType>(left.value->dtype);

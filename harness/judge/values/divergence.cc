@@ -86,7 +86,7 @@ void estimate(const StepView& step, const std::vector<Holder>& holders, Finding&
   if (apart->ratio && apart->residual <= kRounding) finding.ratio = apart->ratio;
 }
 
-/// "; they are about 0.35 (±18 %) of their norm apart, cosine 0.94".
+/// "; they are about 0.35 (±13 %) of their norm apart, cosine 0.94".
 std::string estimate_in_words(const Finding& finding) {
   std::string text =
       *finding.estimate_error == 0

@@ -16,7 +16,7 @@ namespace {
 /// Beyond this, what is no rounding would be hidden; formats of few bits round by more.
 constexpr double kMost = 1e-3;
 /// A difference without direction changes the ratio by far less than itself. The estimate of the
-/// ratio from sketches has a standard deviation of 0.18 differences.
+/// ratio from sketches has a standard deviation of 0.13 differences.
 constexpr double kDirected = 0.75;
 /// With fewer elements, a difference has a direction by chance.
 constexpr std::int64_t kFewElements = 32;

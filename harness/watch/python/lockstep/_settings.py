@@ -3,7 +3,7 @@ its arguments."""
 
 import os
 
-_BYTES_OF_ROW = 832  # about: of a row in the journal, and of its sketch
+_BYTES_OF_ROW = 1344  # about: of a row in the journal, and of its sketch
 _SEGMENTS = 16  # files of rows in a history
 
 
