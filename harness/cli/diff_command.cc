@@ -21,9 +21,11 @@
 #include "harness/diff/diff_runs.h"
 #include "harness/diff/diff_weights.h"
 #include "harness/diff/diff_words.h"
+#include "harness/diff/fix.h"
 #include "reports/base/error.h"
 #include "reports/base/terminal.h"
 #include "reports/base/usage_error.h"
+#include "reports/record/expected_outcome.h"
 #include "reports/record/finding_key.h"
 
 namespace lockstep {
@@ -35,10 +37,11 @@ constexpr std::int64_t kMostSteps = INT64_MAX / 4;
 /// Instead of a repetition: both sides should hold the same values.
 constexpr const char* kNoNoise = "none";
 
-/// What a fix is expected to show, next to a reference that is right.
-///   bug    the job differs
-///   fixed  the job before the fix differs, and the one after it does not
-enum class ExpectedDiff { bug, fixed };
+/// An expectation of two comparisons: the job before a fix differs, the one after it does not.
+constexpr const char* kFixed = "fixed";
+
+/// The outcomes of one comparison that are a bug.
+constexpr const char* kBug = "bug";
 
 struct DiffWords {
   std::vector<std::string> runs;
@@ -73,7 +76,10 @@ void add_diff_options(CLI::App& app, DiffWords& words) {
          "of the job: A=100")
       ->type_name("A=K,B=L");
   app.add_option("--until", words.until, "the last step of A to compare")->type_name("STEP");
-  app.add_option("--expect", words.expect, "exit with 0 if B shows the 'bug', or if it is 'fixed'")
+  app.add_option(
+         "--expect", words.expect,
+         "exit with 0 if B does so: agrees, diverges or not-finite, 'bug' for both of these; or "
+         "if it is 'fixed'")
       ->type_name("OUTCOME");
   app.add_option("--known", words.known, "findings listed in this file do not fail")
       ->type_name("FILE");
@@ -196,19 +202,21 @@ class SideComparison {
   std::vector<std::unique_ptr<NamedSide>> repetitions_;
 };
 
-std::optional<ExpectedDiff> expectation_of(const DiffWords& words) {
-  std::optional<ExpectedDiff> expected;
-  if (words.expect == "bug") expected = ExpectedDiff::bug;
-  if (words.expect == "fixed") expected = ExpectedDiff::fixed;
-  if (!words.expect.empty() && !expected) throw bad_value("--expect", words.expect, "bug or fixed");
-  const std::size_t runs = expected == ExpectedDiff::fixed ? 3 : 2;
-  if (words.runs.size() != runs) {
-    throw bad_value("RUN", std::to_string(words.runs.size()) + " runs",
-                    expected == ExpectedDiff::fixed
-                        ? "three with --expect fixed: the reference, before and after the fix"
-                        : "two: the reference, and the run compared with it");
+bool is_about_fix(const DiffWords& words) { return words.expect == kFixed; }
+
+void check_expectation(const DiffWords& words) {
+  const auto outcome = parse<ExpectedOutcome>(words.expect);
+  const bool is_known = words.expect.empty() || words.expect == kBug || is_about_fix(words) ||
+                        (outcome && outcome != ExpectedOutcome::hangs);
+  if (!is_known) {
+    throw bad_value("--expect", words.expect, "agrees, diverges, not-finite, bug or fixed");
   }
-  return expected;
+  const std::size_t runs = is_about_fix(words) ? 3 : 2;
+  if (words.runs.size() == runs) return;
+  throw bad_value("RUN", std::to_string(words.runs.size()) + " runs",
+                  is_about_fix(words)
+                      ? "three with --expect fixed: the reference, before and after the fix"
+                      : "two: the reference, and the run compared with it");
 }
 
 void show(const DiffRecord& diff, const std::string& format,
@@ -226,15 +234,32 @@ ExitStatus status_of_bug(const DiffRecord& diff) {
   return status == ExitStatus::as_expected ? ExitStatus::failed : status;
 }
 
-/// "fixed", "still there: ...", "new: ...".
-std::string fix_in_words(const DiffRecord& before, const DiffRecord& after) {
-  const bool was_there = verdict_of(before) == Verdict::violated;
-  const Verdict now = verdict_of(after);
-  if (was_there && now == Verdict::holds) return "FIXED: " + verdict_in_words(after);
-  if (was_there && now == Verdict::violated) return "STILL THERE: " + verdict_in_words(after);
-  if (!was_there && now == Verdict::violated) return "NEW: " + verdict_in_words(after);
-  return was_there ? verdict_in_words(after)
-                   : "NOT SHOWN BEFORE THE FIX: " + verdict_in_words(before);
+/// Whether the run turned out as `--expect` says.
+ExitStatus status_by_expectation(const DiffRecord& diff, const std::string& expected,
+                                 const std::optional<KnownFindings>& known) {
+  const auto outcome = parse<ExpectedOutcome>(expected);
+  if (expected.empty() || outcome == ExpectedOutcome::agrees) return status_of(diff, known);
+  const ExitStatus status = status_of_bug(diff);
+  if (status != ExitStatus::as_expected || expected == kBug) return status;
+  const bool is_not_finite = kind_of(*first_different(diff)) == FindingKind::not_finite;
+  return is_not_finite == (outcome == ExpectedOutcome::not_finite) ? status : ExitStatus::failed;
+}
+
+/// Both comparisons of a fix: one page, one document, or one after the other.
+ExitStatus show_fix(const DiffRecord& before, const DiffRecord& after, const std::string& format,
+                    const std::optional<KnownFindings>& known) {
+  if (format == "html") {
+    write_standard_output(diff_page({{"before the fix", &before}, {"after the fix", &after}},
+                                    fix_in_words(before, after)));
+  } else if (format == "json") {
+    write_standard_output(fix_in_json(before, after));
+  } else {
+    show(before, format, std::nullopt);
+    if (format == "console") write_standard_output("\n");
+    show(after, format, known);
+    if (format == "console") write_standard_output("\n" + fix_in_words(before, after) + "\n");
+  }
+  return worse(status_of_bug(before), status_of(after, known));
 }
 
 ExitStatus diff(const DiffWords& words) {
@@ -244,7 +269,7 @@ ExitStatus diff(const DiffWords& words) {
   }
   std::optional<KnownFindings> known;
   if (!words.known.empty()) known = KnownFindings::read(words.known);
-  const auto expected = expectation_of(words);
+  check_expectation(words);
   SideComparison comparison(words);
   NamedSide reference(words.runs[0]);
   const auto compared_with = [&](const std::string& run) {
@@ -252,24 +277,15 @@ ExitStatus diff(const DiffWords& words) {
     return comparison.compare(reference, side);
   };
   const DiffRecord first = compared_with(words.runs[1]);
-  // Both comparisons of a fix are one page.
-  const bool is_page = words.format == "html";
-  if (is_page && expected != ExpectedDiff::fixed) {
+  if (is_about_fix(words)) {
+    return show_fix(first, compared_with(words.runs[2]), words.format, known);
+  }
+  if (words.format == "html") {
     write_standard_output(diff_page({{"", &first}}, ""));
-  }
-  if (!is_page) show(first, words.format, expected == ExpectedDiff::fixed ? std::nullopt : known);
-  if (!expected) return status_of(first, known);
-  if (expected == ExpectedDiff::bug) return status_of_bug(first);
-  const DiffRecord after = compared_with(words.runs[2]);
-  if (words.format == "console") write_standard_output("\n");
-  if (is_page) {
-    write_standard_output(diff_page({{"before the fix", &first}, {"after the fix", &after}},
-                                    fix_in_words(first, after)));
   } else {
-    show(after, words.format, known);
+    show(first, words.format, known);
   }
-  if (words.format == "console") write_standard_output("\n" + fix_in_words(first, after) + "\n");
-  return worse(status_of_bug(first), status_of(after, known));
+  return status_by_expectation(first, words.expect, known);
 }
 
 }  // namespace
@@ -282,7 +298,7 @@ Command diff_command() {
           {},
           [] {
             return OfferedWords{{"--format", {"console", "html", "json", "keys"}},
-                                {"--expect", {"bug", "fixed"}}};
+                                {"--expect", {"agrees", "bug", "diverges", "fixed", "not-finite"}}};
           }};
 }
 

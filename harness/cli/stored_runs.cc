@@ -53,6 +53,7 @@ std::string verdict_of_run(const RunRecord& run) {
   if (is_of_jobs && is_unseen) return "NOTHING OBSERVED";
   switch (exit_status(run)) {
     case ExitStatus::as_expected:
+      if (is_of_jobs && std::ranges::all_of(run.jobs, is_recording)) return "recorded";
       return is_of_jobs ? "in lockstep" : "as expected";
     case ExitStatus::undecided:
       return "UNDECIDED";

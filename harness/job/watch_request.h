@@ -9,19 +9,10 @@
 #include <vector>
 
 #include "reports/base/names.h"
+#include "reports/record/expected_outcome.h"
 #include "reports/record/known_findings.h"
 
 namespace lockstep {
-
-/// What `lockstep watch --expect` says of a job. The first difference between ranks decides, or a
-/// hang.
-enum class ExpectedOutcome { agrees, diverges, hangs, not_finite };
-
-template <>
-struct Names<ExpectedOutcome> {
-  static constexpr std::array<std::string_view, 4> values{"agrees", "diverges", "hangs",
-                                                          "not-finite"};
-};
 
 /// What `lockstep watch --also` observes apart from gradients and parameters.
 ///   buffers          of the modules, after the step

@@ -91,17 +91,18 @@ enum class CaseType {
   undecided,
   not_applicable,
   interrupted,
-  machine_failed
+  machine_failed,
+  became_not_finite
 };
 
 }  // namespace
 
 template <>
 struct Names<CaseType> {
-  static constexpr std::array<std::string_view, 14> values{
+  static constexpr std::array<std::string_view, 15> values{
       "unexpected finding", "error raised",   "rank died",     "hang",           "mismatch",
       "ranks differ",       "wrong values",   "never trained", "exceeds memory", "not reproduced",
-      "undecided",          "not applicable", "interrupted",   "machine failed"};
+      "undecided",          "not applicable", "interrupted",   "machine failed", "not finite"};
 };
 
 namespace {
@@ -126,6 +127,8 @@ CaseType type_by_symptom(const Execution& execution) {
       return CaseType::ranks_differ;
     case SymptomKind::agree_but_wrong:
       return CaseType::wrong_values;
+    case SymptomKind::became_not_finite:
+      return CaseType::became_not_finite;
     case SymptomKind::never_trained:
       return CaseType::never_trained;
     case SymptomKind::exceeds_memory:

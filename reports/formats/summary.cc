@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -67,10 +68,13 @@ void add_exits(const Execution& execution, SummaryJson& json) {
   json["not_finished"] = std::move(failed);
 }
 
+/// The verdict of a job with nothing to compare between ranks, which other jobs are compared with.
+constexpr std::string_view kRecorded = "recorded";
+
 SummaryJson summary_of(const JobRecord& job) {
   SummaryJson json;
   json["label"] = label_of(job);
-  json["verdict"] = name(verdict_of(job));
+  json["verdict"] = is_recording(job) ? kRecorded : name(verdict_of(job));
   json["exit_status"] = static_cast<int>(status_of(job));
   json["command_status"] = or_null(job.command_status);
   json["sentence"] = heading_of(job);
@@ -129,7 +133,9 @@ std::string render_summary(const RunRecord& run) {
   SummaryJson json;
   json["schema"] = "lockstep.summary";
   json["version"] = "1.0";
-  json["verdict"] = verdict_of(exit_status(run));
+  const bool is_recorded =
+      run.cells.empty() && !run.jobs.empty() && std::ranges::all_of(run.jobs, is_recording);
+  json["verdict"] = is_recorded ? kRecorded : verdict_of(exit_status(run));
   json["exit_status"] = static_cast<int>(exit_status(run));
   json["jobs"] = SummaryJson::array();
   for (const JobRecord& job : run.jobs) json["jobs"].push_back(summary_of(job));

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "tests/command.h"
 
@@ -12,8 +14,35 @@ namespace lockstep {
 
 inline const std::string kLockstep = LOCKSTEP_PROGRAM;
 
+/// All formats that other programs read.
+inline const std::string kReports = "--format summary,junit,markdown,github,json";
+
 class WatchCommand : public testing::Test {
  protected:
+  /// Requires: the job was watched with `kReports`. All of them say what the exit status says, and
+  /// so does `lockstep report`.
+  void expect_reports_with(int status) const {
+    const auto report = [&](const std::string& format) {
+      return run_shell(fmt::format("{} report --format {} {}", kLockstep, format, out().string()));
+    };
+    EXPECT_EQ(report("console").status, status);
+    const std::pair<const char*, const char*> files[] = {
+        {"summary", "summary.json"}, {"junit", "report.xml"}, {"markdown", "report.md"}};
+    for (const auto& [format, file] : files) {
+      EXPECT_EQ(text_of(out() / file), report(format).out) << format;
+    }
+    EXPECT_THAT(report("summary").out,
+                testing::HasSubstr(fmt::format("\"exit_status\": {},", status)));
+    const auto count_of = [&](const char* element) {
+      return report("junit").out.find(fmt::format("<{} ", element)) != std::string::npos;
+    };
+    EXPECT_EQ(count_of("failure"), status == 1);
+    EXPECT_EQ(count_of("error"), status == 2 || status == 3);
+    for (const char* format : {"markdown", "github"}) {
+      EXPECT_EQ(report(format).out.find("all ranks agree") != std::string::npos, status == 0);
+    }
+  }
+
   Outcome watch(const std::string& options, const std::string& job) const {
     return run_shell(
         fmt::format("{} watch --out {} {} -- {}", kLockstep, out().string(), options, job));

@@ -329,8 +329,12 @@ TEST_F(WatchCommand, RunsTheJobAgainToMeasureItsNoise) {
   const Outcome first = watch("--data --twice", noisy);
   EXPECT_EQ(first.status, 0) << first.err;
   EXPECT_THAT(first.err, HasSubstr("the job runs again, to measure what does not reproduce"));
-  EXPECT_THAT(unwrapped(first.err),
-              HasSubstr("The second run, compared with the first: DIFFERENT"));
+  const std::string noise =
+      "not reproducible bit for bit: the second run, compared with the first: DIFFERENT";
+  EXPECT_THAT(unwrapped(first.err), HasSubstr(noise));
+  const Outcome again = run_shell(kLockstep + " report " + out().string());
+  EXPECT_EQ(again.status, 0);
+  EXPECT_THAT(unwrapped(again.out), HasSubstr("note: " + noise));
   const std::string other = out().string() + ".other";
   EXPECT_EQ(
       run_shell(fmt::format("{} watch --data --out {} -- {}", kLockstep, other, noisy)).status, 0);
@@ -357,21 +361,22 @@ TEST_F(WatchCommand, ComparesWithAnotherJobWhileItRuns) {
           .status,
       0);
   const std::string faulty = "env STEPS=16 PAUSE=0.2 SCALED_FROM=2 " + job;
-  const Outcome outcome = watch("--data --against " + reference, faulty);
+  const Outcome outcome = watch(kReports + " --data --against " + reference, faulty);
   EXPECT_EQ(outcome.status, 1);
   const std::string found =
       "DIFFERENT: all 4 gradients differ in step 2, first that of 0.weight: B is A times 2";
   const std::string text = unwrapped(outcome.err);
   const std::size_t live = text.find("lockstep: compared with " + reference + ": " + found);
   ASSERT_NE(live, text.npos) << text;
-  EXPECT_GT(text.find("in lockstep: 4 of 4 parameters"), live);
+  EXPECT_GT(text.find("FAILED: differs from " + reference + " from step 2 on: 0.weight, 2"), live);
   EXPECT_GT(text.find(found, live + 200), live);
+  expect_reports_with(1);
   EXPECT_THAT(run_shell("ls " + (out() / "job").string()).out, HasSubstr(".safetensors"))
       << "values are stored from the first difference on";
   EXPECT_THAT(
       run_shell(fmt::format("{} diff {} {} --format keys", kLockstep, reference, out().string()))
           .out,
-      testing::StartsWith("scaled-by-world-size | env STEPS=16 "));
+      testing::StartsWith("scaled-by-world-size | two_ranks.py "));
   fs::remove_all(out());
   const Outcome healthy = watch("--data --against " + reference, "env STEPS=8 " + job);
   EXPECT_EQ(healthy.status, 0) << healthy.err;

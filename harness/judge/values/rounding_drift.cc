@@ -77,6 +77,10 @@ void RoundingDrift::add(const StepView& step, const std::vector<Holder>& values)
       beyond_.insert(left.name);
       return;
     }
+    const bool is_unseen = apart->error.value_or(0) > 0 && apart->absolute == 0;
+    if (is_unseen && open_.empty()) {
+      open_ = "the bits of " + left.name + " differ, and the sketches do not see where";
+    }
     pairs_.push_back({left.name, values[i].rank, apart->absolute,
                       std::max(left.statistics.norm, right.statistics.norm), roundoff,
                       apart->ratio && std::abs(*apart->ratio - 1) > kDirected * apart->relative,

@@ -21,7 +21,7 @@ class Job:
     exit_status  of `lockstep watch`: 0 if the ranks stayed in lockstep and the job succeeded
     output       what the job and `lockstep` printed
     summary      the object of `summary.json`; empty if `lockstep` refused the job
-    verdict      "holds", "undecided" or "violated"; "": there is none
+    verdict      "holds", "undecided", "violated", or "recorded": nothing to compare between ranks; "": there is none
     findings     the objects of its findings, each with `kind`, `step`, `tensor` and `sentence`"""
 
     def __init__(self, folder, exit_status, output, summary):
@@ -73,7 +73,7 @@ def run_watched(command, ranks=2, folder="lockstep-run", options=(), python=None
 def assert_in_lockstep(job):
     """Fails unless the ranks of `job` agree in every observed step and the job succeeded."""
     __tracebackhide__ = True
-    if job.exit_status != 0:
+    if job.exit_status != 0 or job.verdict == "recorded":
         raise AssertionError("the job did not stay in lockstep:\n%s" % job)
 
 
