@@ -125,9 +125,12 @@ class CheckpointPairs : public testing::Test {
   int files_ = 0;
 };
 
+/// Throws if it is not compared.
 const TensorDifference& tensor_of(const DiffRecord& diff, const std::string& name) {
   const auto& all = diff.steps.at(0).tensors;
-  return *std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == name; });
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const TensorDifference& one) { return one.name == name; });
+  return all.at(static_cast<std::size_t>(found - all.begin()));
 }
 
 std::string words(const DiffRecord& diff) { return unwrapped(diff_in_words(diff, 100)); }

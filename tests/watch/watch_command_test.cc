@@ -400,10 +400,11 @@ TEST_F(WatchCommand, ObservesFewerStepsOnceTheHistoryIsUsedUp) {
   EXPECT_THAT(unwrapped(outcome.err), Not(HasSubstr("were removed")));
 }
 
-/// The same history suffices as long as ranks agree. The job takes its time, as real ones do.
+/// A history that has room for 130 steps suffices as long as ranks agree. The job takes its time,
+/// as real ones do.
 TEST_F(WatchCommand, FindsTheExactStepThoughTheRowsOfOldOnesAreRemoved) {
   const Outcome outcome =
-      watch("--history 1", "env STEPS=200 FAULT_FROM=190 PAUSE=0.06 " + two_ranks("one_training"));
+      watch("--history 2", "env STEPS=200 FAULT_FROM=190 PAUSE=0.06 " + two_ranks("one_training"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   const std::string report = unwrapped(outcome.err);
   EXPECT_THAT(report, HasSubstr("ranks differ from step 190 on"));
