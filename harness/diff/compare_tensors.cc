@@ -110,6 +110,17 @@ RoundingBound bound_of(const WholeTensor& a, const WholeTensor& b, const StepRou
           kCarried * step.weights_apart};
 }
 
+double root_mean_square(const WholeTensor& tensor) {
+  return tensor.elements > 0 ? tensor.norm / std::sqrt(static_cast<double>(tensor.elements)) : 0;
+}
+
+bool is_without_evidence(const WholeTensor& a, const WholeTensor& b, double bound,
+                         double summands) {
+  const bool is_whole = !a.is_undefined && !b.is_undefined && a.problem.empty() &&
+                        b.problem.empty() && a.non_finite + b.non_finite == 0;
+  return is_whole && std::max(root_mean_square(a), root_mean_square(b)) <= bound * summands;
+}
+
 std::optional<double> distance_of(const WholeTensor& a, const WholeTensor& b) {
   if (has_same_bits(a, b)) return 0;
   if (!a.sketch || !b.sketch || a.elements != b.elements) return std::nullopt;

@@ -55,6 +55,14 @@ double roundoff_of(const WholeTensor& tensor);
 
 RoundingBound bound_of(const WholeTensor& a, const WholeTensor& b, const StepRounding& step);
 
+/// Whether two gradients of a tensor are 0 up to rounding: their root mean squares are at most
+/// `bound` times that of their summands on both sides. `summands`: for which the other gradients of
+/// the module stand, since all follow from the gradient at its output.
+bool is_without_evidence(const WholeTensor& a, const WholeTensor& b, double bound, double summands);
+
+/// Root mean square of the elements; 0 if there are none.
+double root_mean_square(const WholeTensor& tensor);
+
 /// Sizes of the jobs that the cause of a ratio may be, in addition to those of the tensor.
 struct JobSizes {
   int ranks = 1;                       ///< of the larger side

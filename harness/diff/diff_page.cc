@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <iterator>
@@ -27,6 +28,8 @@ namespace {
 constexpr std::size_t kMostSteps = 2000;
 constexpr std::size_t kMostTensors = 5000;
 constexpr std::size_t kWidestText = 100000;
+constexpr std::array kMostUnlikeFirst{Likeness::different, Likeness::undecided,
+                                      Likeness::no_evidence, Likeness::rounding, Likeness::equal};
 
 Tone tone_of(const DiffRecord& diff) {
   if (is_void(diff) || diff.matched == 0 || may_be_samples(diff)) return Tone::open;
@@ -34,6 +37,13 @@ Tone tone_of(const DiffRecord& diff) {
   return verdict == Verdict::holds      ? Tone::good
          : verdict == Verdict::violated ? Tone::bad
                                         : Tone::open;
+}
+
+/// "no evidence".
+std::string likeness_in_words(Likeness likeness) {
+  std::string text(name(likeness));
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
 }
 
 std::string prefix_of(const NamedDiff& one) { return one.name.empty() ? "" : one.name + ": "; }
@@ -73,10 +83,9 @@ std::string step_charts(const std::vector<NamedDiff>& diffs) {
   for (const NamedDiff& one : diffs) {
     const std::string before = in_html(prefix_of(one));
     apart.push_back({before + "weights apart", true, Plotted::line});
-    for (const Likeness likeness :
-         {Likeness::different, Likeness::undecided, Likeness::rounding, Likeness::equal}) {
+    for (const Likeness likeness : kMostUnlikeFirst) {
       counts.push_back(
-          {fmt::format("{}{}", before, name(likeness)), true,
+          {fmt::format("{}{}", before, likeness_in_words(likeness)), true,
            likeness == Likeness::different || diffs.size() == 1 ? Plotted::line : Plotted::none});
     }
   }
@@ -88,8 +97,7 @@ std::string step_charts(const std::vector<NamedDiff>& diffs) {
       const StepDifference* const step = find_step(*one.diff, number);
       const bool is_known = step && step->weights_apart;
       distance.push_back(is_known ? number_in_html(*step->weights_apart) : "-");
-      for (const Likeness like :
-           {Likeness::different, Likeness::undecided, Likeness::rounding, Likeness::equal}) {
+      for (const Likeness like : kMostUnlikeFirst) {
         count.push_back(step ? std::to_string(step->count(like)) : "-");
       }
     }
@@ -143,7 +151,7 @@ std::string tensor_table(const DiffRecord& diff) {
       return;
     }
     table.add({fmt::format("<code>{}</code>", in_html(one.name, 200)), relative_cell(one),
-               number_in_html(one.tolerance), ratio_cell(one), std::string(name(one.likeness)),
+               number_in_html(one.tolerance), ratio_cell(one), likeness_in_words(one.likeness),
                std::string(name(one.quantity)), in_html(one.cause, 200)});
   };
   for (const TensorDifference& one : step->tensors) add(one);

@@ -6,8 +6,8 @@
 namespace lockstep {
 
 void StepDifference::leave_out_tensors() {
-  std::array<std::int64_t, 4> found{};
-  for (std::size_t i = 0; i < found.size(); ++i) found.at(i) = count(static_cast<Likeness>(i));
+  std::array<std::int64_t, kLikenesses> found{};
+  for (std::size_t i = 0; i < kLikenesses; ++i) found.at(i) = count(static_cast<Likeness>(i));
   counts = found;
   std::erase_if(tensors, [](const TensorDifference& one) {
     return one.quantity != Compared::loss && one.is_finite;
@@ -22,6 +22,12 @@ std::int64_t StepDifference::count(Likeness likeness) const {
   return std::count_if(tensors.begin(), tensors.end(), [&](const TensorDifference& one) {
     return one.likeness == likeness && one.quantity != Compared::loss;
   });
+}
+
+std::int64_t StepDifference::count() const {
+  std::int64_t all = 0;
+  for (std::size_t i = 0; i < kLikenesses; ++i) all += count(static_cast<Likeness>(i));
+  return all;
 }
 
 const TensorDifference* ModuleDifferences::first(Compared quantity, Likeness likeness) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -17,14 +18,18 @@ namespace lockstep {
 /// How a tensor of B compares with that of A.
 ///   equal       the same bits
 ///   rounding    apart by no more than layouts that round otherwise are
+///   no_evidence the gradient is 0 up to rounding on both sides, so it and its updates are noise
 ///   undecided   further apart, but not by as much as a fault, or by an unknown amount
 ///   different   further apart than rounding explains
-enum class Likeness { equal, rounding, undecided, different };
+enum class Likeness { equal, rounding, no_evidence, undecided, different };
+
+/// How many values it has.
+inline constexpr std::size_t kLikenesses = 5;
 
 template <>
 struct Names<Likeness> {
-  static constexpr std::array<std::string_view, 4> values{"equal", "rounding", "undecided",
-                                                          "different"};
+  static constexpr std::array<std::string_view, kLikenesses> values{
+      "equal", "rounding", "no_evidence", "undecided", "different"};
 };
 
 /// A quantity of a step.
@@ -115,10 +120,13 @@ struct StepDifference {
   std::vector<TensorDifference> tensors;  ///< in the order of execution
   ModuleDifferences modules = {};
   /// By likeness, of a step whose tensors were left out; absent: `tensors` has all.
-  std::optional<std::array<std::int64_t, 4>> counts = {};
+  std::optional<std::array<std::int64_t, kLikenesses>> counts = {};
 
   /// Tensors that have it, without losses and modules.
   std::int64_t count(Likeness likeness) const;
+
+  /// The same of any likeness.
+  std::int64_t count() const;
 
   /// Leaves out the tensors and counts them, to save memory. Losses stay, tensors that are not
   /// finite, and outputs of modules that do not agree.
@@ -162,6 +170,8 @@ struct DiffRecord {
   std::int64_t matched = 0;                           ///< names of parameters
   std::vector<StepDifference> steps;                  ///< that both sides observed, ascending
   std::vector<std::string> unmapped;  ///< old names of `--map` that no tensor of A has
+  /// Parameters whose gradient carried no evidence in a step, by name.
+  std::vector<std::string> without_evidence = {};
   /// Of optimizers, that differ: "lr is 0.001 in A and 0.002 in B".
   std::vector<std::string> hyperparameters = {};
 };

@@ -60,6 +60,39 @@ TensorDifference compare_pair(const TensorPair& pair, bool is_fault, const Compa
   return found;
 }
 
+/// The module of a parameter: "attn.k" of "attn.k.bias".
+std::string module_of(const std::string& parameter) {
+  const std::size_t dot = parameter.rfind('.');
+  return dot == std::string::npos ? "" : parameter.substr(0, dot);
+}
+
+/// Root mean squares of the gradients of a step, for the smaller side.
+class GradientScales {
+ public:
+  explicit GradientScales(const std::vector<TensorPair>& pairs) {
+    for (const TensorPair& pair : pairs) {
+      if (pair.quantity != Compared::gradient) continue;
+      const double scale = std::min(root_mean_square(pair.a), root_mean_square(pair.b));
+      modules_[module_of(pair.name)].emplace_back(pair.name, scale);
+      largest_ = std::max(largest_, scale);
+    }
+  }
+
+  /// Of the other gradients of its module; without any, of all.
+  double beside(const std::string& parameter) const {
+    double scale = 0;
+    const auto& module = modules_.at(module_of(parameter));
+    for (const auto& [name, of_one] : module) {
+      if (name != parameter) scale = std::max(scale, of_one);
+    }
+    return module.size() > 1 ? scale : largest_;
+  }
+
+ private:
+  std::map<std::string, std::vector<std::pair<std::string, double>>> modules_;
+  double largest_ = 0;
+};
+
 /// The gradients of a parameter in all steps so far.
 struct GradientsSoFar {
   bool are_equal = true;            ///< the same bits
@@ -100,7 +133,7 @@ class Comparison {
     StepDifference found;
     found.step = step;
     found.other = other;
-    found.weights_apart = parameters_apart(a.before, b.before);
+    found.weights_apart = parameters_apart(a.before, b.before, without_evidence_);
     rounding_ = {found.weights_apart.value_or(0),
                  std::max(computed_roundoff(a_.job(), step), computed_roundoff(b_.job(), other))};
     std::vector<TensorPair> pairs = pairs_of(a, b);
@@ -122,6 +155,7 @@ class Comparison {
 
   const Precondition& initial_weights() const { return initial_weights_; }
   const std::array<std::set<std::string>, 2>& parameters() const { return parameters_; }  ///< names
+  const std::set<std::string>& without_evidence() const { return without_evidence_; }
 
  private:
   void begin(std::int64_t step, std::int64_t other, const SideStep& a, const SideStep& b) {
@@ -146,12 +180,14 @@ class Comparison {
                    const Noise& noise, StepDifference& found) {
     const JobSizes sizes = sizes_of(a, b);
     const std::map<Compared, double> norms = norms_of_all(pairs);
+    const GradientScales scales(pairs);
     for (const TensorPair& pair : pairs) {
       const double all = norms.at(pair.quantity), measured = of_noise(pair, noise);
       TensorDifference one =
           pair.quantity == Compared::update
               ? compare_update(pair, inputs_of(pair, a, b), a, measured, all, sizes)
               : compare_observed(pair, measured, all, sizes);
+      leave_out_noise(pair, scales, one);
       if (pair.quantity == Compared::gradient) note_gradient(pair, one);
       if (!found.undecidable.empty() && one.likeness == Likeness::different) {
         one.likeness = Likeness::undecided;
@@ -162,6 +198,26 @@ class Comparison {
       if (is_rounding) gradients_apart_ = std::max(gradients_apart_, one.relative);
       found.tensors.push_back(std::move(one));
     }
+  }
+
+  /// An update follows from all gradients so far: after one without evidence it has none, unless
+  /// ranks of B disagree about it.
+  void leave_out_noise(const TensorPair& pair, const GradientScales& scales,
+                       TensorDifference& one) {
+    if (pair.quantity == Compared::gradient && one.likeness != Likeness::equal) {
+      const double bound = bound_of(pair.a, pair.b, {.roundoff = rounding_.roundoff}).base;
+      if (is_without_evidence(pair.a, pair.b, bound, scales.beside(pair.name))) {
+        one.likeness = Likeness::no_evidence;
+        without_evidence_.insert(pair.name);
+      }
+    }
+    const bool is_noise = pair.quantity == Compared::update && one.likeness > Likeness::rounding &&
+                          one.ranks.empty() && without_evidence_.contains(pair.name);
+    if (is_noise) one.likeness = Likeness::no_evidence;
+    if (one.likeness != Likeness::no_evidence) return;
+    one.cause = "its gradient is 0 up to rounding";
+    one.is_multiple = false;
+    one.kind.reset();
   }
 
   /// A gradient or a loss. Ranks of B may rightly hold different gradients: some optimizers want
@@ -248,7 +304,7 @@ class Comparison {
     GradientsSoFar& so_far = gradients_[pair.name];
     so_far.step = last_;
     so_far.are_equal = so_far.are_equal && found.likeness == Likeness::equal;
-    so_far.differ = so_far.differ || found.likeness > Likeness::rounding;
+    so_far.differ = so_far.differ || found.likeness > Likeness::no_evidence;
     if (found.likeness == Likeness::equal || !so_far.apart) return;
     const auto distance = distance_of(pair.a, pair.b);
     const double norm = std::max(pair.a.norm, pair.b.norm);
@@ -314,6 +370,7 @@ class Comparison {
   std::map<std::string, double> updates_;            ///< the largest norm so far
   std::optional<bool> hold_copies_;                  ///< of B's ranks; absent: unknown so far
   std::set<std::string> open_gradients_;             ///< of parameters, in any step so far
+  std::set<std::string> without_evidence_;           ///< the same
   Precondition initial_weights_{Prerequisite::initial_weights, Likeness::undecided, "unknown"};
   std::array<std::set<std::string>, 2> parameters_;
 };
@@ -419,6 +476,8 @@ DiffRecord diff_runs(const SideFiles& a, const SideFiles& b,
   if (auto states = compare_random_states(a, b, steps_of(diff))) {
     diff.preconditions.push_back(std::move(*states));
   }
+  const auto& without_evidence = comparison.without_evidence();
+  diff.without_evidence = {without_evidence.begin(), without_evidence.end()};
   diff.hyperparameters = differing_hyperparameters(a.job(), b.job());
   match_names(comparison.parameters()[0], comparison.parameters()[1], diff);
   diff.unmapped = request.names.unknown([&](const std::string& name) { return a.has_named(name); });

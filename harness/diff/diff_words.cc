@@ -84,7 +84,7 @@ std::string why_undecided(const StepDifference& step) {
 /// "equal up to rounding in 6 steps, 1 to 6; 7 of 8 parameters have a partner".
 std::string agreement_in_words(const DiffRecord& diff) {
   const bool has_same_bits = std::all_of(diff.steps.begin(), diff.steps.end(), [](const auto& one) {
-    return one.count(Likeness::rounding) + one.count(Likeness::undecided) == 0;
+    return one.count(Likeness::equal) == one.count();
   });
   const std::string text = fmt::format(
       "{} in {} steps, {} to {}", has_same_bits ? "equal, bit for bit," : "equal up to rounding",
@@ -215,6 +215,11 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
     }
     return lines;
   }
+  if (!diff.without_evidence.empty()) {
+    lines.push_back(fmt::format(
+        "{} of {} parameters carry no evidence, because their gradients are 0 up to rounding: {}",
+        diff.without_evidence.size(), diff.matched, names_in_words(diff.without_evidence)));
+  }
   const std::string undeciding = undeciding_modules_in_words(diff);
   if (!undeciding.empty()) lines.push_back(undeciding);
   if (const std::string loss = loss_in_words(diff); !loss.empty()) lines.push_back(loss);
@@ -275,9 +280,8 @@ Json json_of(const ModuleDifferences& modules) {
 
 Json json_of(const StepDifference& step) {
   Json counts = Json::object();
-  for (const Likeness likeness :
-       {Likeness::equal, Likeness::rounding, Likeness::undecided, Likeness::different}) {
-    counts[std::string(name(likeness))] = step.count(likeness);
+  for (const std::string_view likeness : Names<Likeness>::values) {
+    counts[std::string(likeness)] = step.count(*parse<Likeness>(likeness));
   }
   Json tensors = Json::array();
   for (const TensorDifference& one : step.tensors) tensors.push_back(json_of(one));
@@ -343,6 +347,7 @@ std::string diff_in_json(const DiffRecord& diff) {
                      {"sides", sides},
                      {"unmapped", diff.unmapped},
                      {"noise", diff.noise},
+                     {"without_evidence", diff.without_evidence},
                      {"hyperparameters", diff.hyperparameters},
                      {"preconditions", preconditions},
                      {"steps", steps}};

@@ -145,10 +145,11 @@ const WholeTensor* before_step(const WholeTensors& before, const std::string& na
   return before.find(before_step_key(name));
 }
 
-std::optional<double> parameters_apart(const WholeTensors& a, const WholeTensors& b) {
+std::optional<double> parameters_apart(const WholeTensors& a, const WholeTensors& b,
+                                       const std::set<std::string>& left_out) {
   double apart = 0, of_a = 0, of_b = 0;
   std::int64_t compared = 0;
-  std::set<std::string> names;
+  std::set<std::string> names = left_out;
   for (const auto& [key, ignored] : a.all()) {
     if (key.kind != Kind::parameter || !names.insert(key.name).second) continue;
     const WholeTensor* const one = before_step(a, key.name);

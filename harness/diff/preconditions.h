@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,7 +41,8 @@ WholeTensorKey before_step_key(const std::string& name);
 const WholeTensor* before_step(const WholeTensors& before, const std::string& name);
 
 /// L2 distance of all parameters of B before the step from those of A, over the larger norm.
-/// Absent: one is unknown.
-std::optional<double> parameters_apart(const WholeTensors& a, const WholeTensors& b);
+/// Absent: one is unknown. `left_out`: parameters that do not count.
+std::optional<double> parameters_apart(const WholeTensors& a, const WholeTensors& b,
+                                       const std::set<std::string>& left_out);
 
 }  // namespace lockstep

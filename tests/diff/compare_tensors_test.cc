@@ -178,6 +178,32 @@ TEST(CompareTensors, BoundsByTheCoarserType) {
   EXPECT_DOUBLE_EQ(bound_of(single, single, computed).sum(), 1.0 / 32);
 }
 
+TEST(CompareTensors, FindsNoEvidenceInGradientsThatAreZeroUpToRounding) {
+  constexpr double kBound = 1e-4;
+  const WholeTensor noise = tensor_of({1e-5F, -1e-5F}), real = tensor_of({1e-3F, -1e-3F});
+  EXPECT_TRUE(is_without_evidence(noise, noise, kBound, 1));
+  EXPECT_FALSE(is_without_evidence(noise, real, kBound, 1)) << "wrongly 0 on one side";
+  EXPECT_FALSE(is_without_evidence(real, real, kBound, 1)) << "small, but no noise";
+  EXPECT_FALSE(is_without_evidence(noise, noise, kBound, 0));
+  WholeTensor unknown = noise;
+  unknown.problem = "ranks 0 and 1 hold different values of it";
+  EXPECT_FALSE(is_without_evidence(noise, unknown, kBound, 1));
+}
+
+TEST(CompareTensors, JudgesMultiplesByTheirOwnBound) {
+  const auto likeness = [](float factor, float apart) {
+    std::vector<float> a(16, 1), b(16, factor);
+    for (std::size_t i = 0; i < b.size(); ++i) b[i] += i % 2 == 0 ? apart : -apart;
+    TensorDifference one = compare_tensors(tensor_of(a), tensor_of(b), 0.1, 0, {2});
+    judge_multiple(tensor_of(a), tensor_of(b), 0.01, true, one);
+    return one.likeness;
+  };
+  EXPECT_EQ(likeness(1.08F, 0), Likeness::different);
+  EXPECT_EQ(likeness(1.03F, 0), Likeness::undecided);
+  EXPECT_EQ(likeness(1.009F, 0), Likeness::rounding);
+  EXPECT_EQ(likeness(1.08F, 0.04F), Likeness::rounding) << "no multiple";
+}
+
 TEST(CompareTensors, TakesUpdatesFromSketches) {
   const WholeTensor before = tensor_of(ramp(1)), after = tensor_of(ramp(1, 3));
   EXPECT_DOUBLE_EQ(update_of(before, after).norm, 3);

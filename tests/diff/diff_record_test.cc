@@ -47,6 +47,22 @@ TEST(DiffRecord, HoldsIfEveryStepIsDecided) {
   EXPECT_EQ(verdict_of(DiffRecord{}), Verdict::undecided);
 }
 
+TEST(DiffRecord, NamesTensorsThatCarryNoEvidenceAndLetsThemDecideNothing) {
+  DiffRecord diff = diff_with(Likeness::rounding);
+  diff.matched = 148;
+  diff.steps[1].tensors.push_back(tensor_that_is(Likeness::no_evidence, "attn.k.bias"));
+  diff.without_evidence = {"attn.k.bias"};
+  EXPECT_EQ(verdict_of(diff), Verdict::holds);
+  EXPECT_THAT(diff_in_words(diff, 200), HasSubstr("1 of 148 parameters carry no evidence, because "
+                                                  "their gradients are 0 up to rounding: attn.k"));
+  const auto json = nlohmann::json::parse(diff_in_json(diff));
+  EXPECT_EQ(json["without_evidence"][0], "attn.k.bias");
+  EXPECT_EQ(json["steps"][1]["counts"]["no_evidence"], 1);
+  EXPECT_THAT(diff_page({{"", &diff}}, ""), HasSubstr("no evidence"));
+  diff.steps[1].tensors.push_back(tensor_that_is(Likeness::different));
+  EXPECT_EQ(verdict_of(diff), Verdict::violated);
+}
+
 TEST(DiffRecord, DoesNotCallOtherHyperparametersRounding) {
   DiffRecord diff = diff_with(Likeness::rounding);
   diff.hyperparameters = {"lr is 0.001 in A and 0.002 in B"};
@@ -89,7 +105,8 @@ TEST(DiffRecord, HasNoDistanceOfValuesThatCouldNotBeCompared) {
 }
 
 TEST(DiffRecord, CountsTensorsThatWereLeftOut) {
-  for (const Likeness likeness : {Likeness::equal, Likeness::rounding, Likeness::undecided}) {
+  for (const Likeness likeness :
+       {Likeness::equal, Likeness::rounding, Likeness::no_evidence, Likeness::undecided}) {
     DiffRecord diff = diff_with(likeness);
     TensorDifference loss = tensor_that_is(Likeness::different, "loss");
     loss.quantity = Compared::loss;
