@@ -93,6 +93,13 @@ class GradientScales {
   double largest_ = 0;
 };
 
+/// Whether a third of the elements, each moved by as much as the others, explains a difference:
+/// queries, keys and values are as many. The cosine is at least 2/3 then, but for its own estimate.
+bool may_be_noise_in_part(const TensorDifference& one) {
+  constexpr double kSmallestCosine = 0.5;
+  return one.cosine && *one.cosine >= kSmallestCosine && !one.is_multiple && !one.kind;
+}
+
 /// The gradients of a parameter in all steps so far.
 struct GradientsSoFar {
   bool are_equal = true;            ///< the same bits
@@ -198,6 +205,34 @@ class Comparison {
       if (is_rounding) gradients_apart_ = std::max(gradients_apart_, one.relative);
       found.tensors.push_back(std::move(one));
     }
+    leave_out_fused_noise(pairs, found);
+  }
+
+  /// The bias of a fused layer has elements without evidence if keys are in it: its update is noise
+  /// in part, while the gradient agrees as a whole, and so does the weight of the layer.
+  void leave_out_fused_noise(const std::vector<TensorPair>& pairs, StepDifference& found) {
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      TensorDifference& one = found.tensors[i];
+      const bool is_open = one.quantity == Compared::update && one.likeness > Likeness::rounding &&
+                           one.ranks.empty() && may_be_noise_in_part(one);
+      const GradientsSoFar& gradients = gradients_[one.name];
+      const bool agrees = gradients.step == last_ && !gradients.are_equal && !gradients.differ;
+      if (!is_open || !agrees || !has_agreeing_weight(i, pairs, found)) continue;
+      call_noise("elements of its gradient are 0 up to rounding", one);
+      without_evidence_.insert(one.name);
+    }
+  }
+
+  static bool has_agreeing_weight(std::size_t bias, const std::vector<TensorPair>& pairs,
+                                  const StepDifference& found) {
+    constexpr std::int64_t kOfWeight = 4;  // times as many elements, at least
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      const bool is_weight = pairs[i].quantity == Compared::update &&
+                             module_of(pairs[i].name) == module_of(pairs[bias].name) &&
+                             pairs[i].a.elements >= kOfWeight * pairs[bias].a.elements;
+      if (is_weight && found.tensors[i].likeness == Likeness::rounding) return true;
+    }
+    return false;
   }
 
   /// An update follows from all gradients so far: after one without evidence it has none, unless
@@ -213,9 +248,14 @@ class Comparison {
     }
     const bool is_noise = pair.quantity == Compared::update && one.likeness > Likeness::rounding &&
                           one.ranks.empty() && without_evidence_.contains(pair.name);
-    if (is_noise) one.likeness = Likeness::no_evidence;
-    if (one.likeness != Likeness::no_evidence) return;
-    one.cause = "its gradient is 0 up to rounding";
+    if (is_noise || one.likeness == Likeness::no_evidence) {
+      call_noise("its gradient is 0 up to rounding", one);
+    }
+  }
+
+  static void call_noise(const char* cause, TensorDifference& one) {
+    one.likeness = Likeness::no_evidence;
+    one.cause = cause;
     one.is_multiple = false;
     one.kind.reset();
   }

@@ -217,7 +217,8 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
   }
   if (!diff.without_evidence.empty()) {
     lines.push_back(fmt::format(
-        "{} of {} parameters carry no evidence, because their gradients are 0 up to rounding: {}",
+        "{} of {} parameters carry no evidence, because their gradients are 0 up to rounding, "
+        "or elements of them: {}",
         diff.without_evidence.size(), diff.matched, names_in_words(diff.without_evidence)));
   }
   const std::string undeciding = undeciding_modules_in_words(diff);

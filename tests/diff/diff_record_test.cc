@@ -53,8 +53,9 @@ TEST(DiffRecord, NamesTensorsThatCarryNoEvidenceAndLetsThemDecideNothing) {
   diff.steps[1].tensors.push_back(tensor_that_is(Likeness::no_evidence, "attn.k.bias"));
   diff.without_evidence = {"attn.k.bias"};
   EXPECT_EQ(verdict_of(diff), Verdict::holds);
-  EXPECT_THAT(diff_in_words(diff, 200), HasSubstr("1 of 148 parameters carry no evidence, because "
-                                                  "their gradients are 0 up to rounding: attn.k"));
+  EXPECT_THAT(diff_in_words(diff, 200),
+              HasSubstr("1 of 148 parameters carry no evidence, because "
+                        "their gradients are 0 up to rounding, or elements of them: attn.k"));
   const auto json = nlohmann::json::parse(diff_in_json(diff));
   EXPECT_EQ(json["without_evidence"][0], "attn.k.bias");
   EXPECT_EQ(json["steps"][1]["counts"]["no_evidence"], 1);
