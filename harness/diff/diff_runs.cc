@@ -147,13 +147,18 @@ class Comparison {
     if (!hold_copies(b)) {
       for (TensorPair& pair : pairs) pair.of_ranks.clear();
     }
-    found.undecidable = why_undecidable(found.weights_apart, pairs);
+    found.undecidable = why_unknown(found.weights_apart, pairs);
     const StepRounding of_modules = rounding_;
-    if (!found.undecidable.empty() && moves(noise)) {
+    const bool is_far = found.undecidable.empty() && may_be_all_rounding(pairs);
+    if (is_far) rounding_.weights_apart = 0;
+    if (moves(noise)) {
       found.undecidable.clear();
-      rounding_.weights_apart = 0;
+    } else if (is_far) {
+      found.undecidable = why_far(*found.weights_apart);
     }
     compare_all(pairs, a, b, noise, found);
+    // Tensors that are as near as those of equal parameters are decided all the same.
+    if (is_far && found.count(Likeness::undecided) == 0) found.undecidable.clear();
     found.modules = compare_modules(*a.view, *b.view, of_modules);
     // Repetitions say nothing about modules.
     found.modules.decides = found.modules.decides && found.undecidable.empty() && noise.empty();
@@ -304,15 +309,21 @@ class Comparison {
     return hold_copies_.value_or(false);
   }
 
-  std::string why_undecidable(const std::optional<double>& apart,
-                              const std::vector<TensorPair>& pairs) const {
+  static std::string why_unknown(const std::optional<double>& apart,
+                                 const std::vector<TensorPair>& pairs) {
     if (pairs.empty()) return "no tensor was observed on both sides";
-    if (!apart) return "the parameters before it are not known on both sides";
-    if (bound_of(pairs[0].a, pairs[0].b, rounding_).sum() <= kLargestBound) return "";
+    return apart ? "" : "the parameters before it are not known on both sides";
+  }
+
+  bool may_be_all_rounding(const std::vector<TensorPair>& pairs) const {
+    return bound_of(pairs[0].a, pairs[0].b, rounding_).sum() > kLargestBound;
+  }
+
+  static std::string why_far(double apart) {
     return fmt::format(
         "the parameters before it are {:.2g} of their norm apart, so rounding may have become as "
         "large as a fault; --noise measures it",
-        *apart);
+        apart);
   }
 
   /// Repetitions with the same bits say nothing about layouts that round otherwise.
