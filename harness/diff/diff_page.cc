@@ -32,7 +32,8 @@ constexpr std::array kMostUnlikeFirst{Likeness::different, Likeness::undecided,
                                       Likeness::no_evidence, Likeness::rounding, Likeness::equal};
 
 Tone tone_of(const DiffRecord& diff) {
-  if (is_void(diff) || diff.matched == 0 || may_be_samples(diff)) return Tone::open;
+  if (is_void(diff) || diff.matched == 0 || may_be_samples(diff) || may_be_precision(diff))
+    return Tone::open;
   const Verdict verdict = verdict_of(diff);
   return verdict == Verdict::holds      ? Tone::good
          : verdict == Verdict::violated ? Tone::bad

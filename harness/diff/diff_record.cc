@@ -80,17 +80,32 @@ const StepDifference* first_non_finite(const DiffRecord& diff) {
   return step == diff.steps.end() ? nullptr : &*step;
 }
 
+namespace {
+
+/// Whether a tensor of a step differs by more than other values of its inputs explain.
+bool has_certain(const StepDifference& step) {
+  return std::any_of(step.tensors.begin(), step.tensors.end(), [](const auto& one) {
+    const bool is_structural =
+        one.kind == FindingKind::other_shape || one.kind == FindingKind::nothing_arrived;
+    return one.quantity != Compared::loss && one.likeness == Likeness::different &&
+           (one.is_multiple || !one.ranks.empty() || one.has_equal_inputs || is_structural);
+  });
+}
+
+}  // namespace
+
 bool may_be_samples(const DiffRecord& diff) {
   const StepDifference* const step = first_different(diff);
   const bool is_unknown = std::any_of(
       diff.preconditions.begin(), diff.preconditions.end(), [](const Precondition& one) {
         return one.prerequisite == Prerequisite::samples && one.likeness == Likeness::undecided;
       });
-  return step && is_unknown &&
-         std::none_of(step->tensors.begin(), step->tensors.end(), [](const auto& one) {
-           return one.quantity != Compared::loss && one.likeness == Likeness::different &&
-                  (one.is_multiple || !one.ranks.empty() || one.has_equal_inputs);
-         });
+  return step && is_unknown && !has_certain(*step);
+}
+
+bool may_be_precision(const DiffRecord& diff) {
+  const StepDifference* const step = first_different(diff);
+  return step && !diff.precisions.empty() && !has_certain(*step);
 }
 
 bool may_be_hyperparameters(const DiffRecord& diff) {
@@ -100,7 +115,7 @@ bool may_be_hyperparameters(const DiffRecord& diff) {
 }
 
 Verdict verdict_of(const DiffRecord& diff) {
-  if (is_void(diff) || may_be_samples(diff)) return Verdict::undecided;
+  if (is_void(diff) || may_be_samples(diff) || may_be_precision(diff)) return Verdict::undecided;
   if (first_different(diff)) return Verdict::violated;
   const bool is_decided = std::all_of(diff.steps.begin(), diff.steps.end(), [](const auto& step) {
     return step.undecidable.empty() && step.count(Likeness::undecided) == 0;

@@ -172,6 +172,8 @@ struct DiffRecord {
   std::vector<std::string> unmapped;  ///< old names of `--map` that no tensor of A has
   /// Parameters whose gradient carried no evidence in a step, by name.
   std::vector<std::string> without_evidence = {};
+  /// Types computed in, that differ: "autocast cpu is absent in A and bfloat16 in B".
+  std::vector<std::string> precisions = {};
   /// Of optimizers, that differ: "lr is 0.001 in A and 0.002 in B".
   std::vector<std::string> hyperparameters = {};
 };
@@ -192,9 +194,13 @@ bool is_void(const DiffRecord& diff);
 const StepDifference* first_non_finite(const DiffRecord& diff);
 
 /// Whether differences may be those of other samples, which are unknown: no tensor of the first
-/// step that differs is a known multiple, differs between ranks of B, or is an update by equal
-/// gradients.
+/// step that differs is a known multiple, differs between ranks of B, has another shape or none on
+/// one side, or is an update by equal gradients.
 bool may_be_samples(const DiffRecord& diff);
+
+/// Whether differences may be those of another precision: both sides are known to have computed in
+/// other types, and nothing in the first step that differs is more than another value.
+bool may_be_precision(const DiffRecord& diff);
 
 /// Whether what is apart by rounding may come from other hyperparameters instead.
 bool may_be_hyperparameters(const DiffRecord& diff);

@@ -529,6 +529,7 @@ DiffRecord diff_runs(const SideFiles& a, const SideFiles& b,
   }
   const auto& without_evidence = comparison.without_evidence();
   diff.without_evidence = {without_evidence.begin(), without_evidence.end()};
+  diff.precisions = differing_precisions(a.job(), b.job());
   diff.hyperparameters = differing_hyperparameters(a.job(), b.job());
   match_names(comparison.parameters()[0], comparison.parameters()[1], diff);
   diff.unmapped = request.names.unknown([&](const std::string& name) { return a.has_named(name); });

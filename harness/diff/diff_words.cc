@@ -309,6 +309,10 @@ std::string verdict_in_words(const DiffRecord& diff) {
   if (is_of_weights(diff)) return weights_in_words(diff);
   if (const StepDifference* const step = first_different(diff)) {
     const std::string found = difference_in_words(*step);
+    if (may_be_precision(diff)) {
+      return fmt::format("UNDECIDED: another precision may look the same, and {}: {}",
+                         plain(fmt::format("{}", fmt::join(diff.precisions, ", "))), found);
+    }
     return may_be_samples(diff) ? "UNDECIDED: other samples would look the same, and they are "
                                   "unknown (watch both with --data): " +
                                       found
@@ -349,6 +353,7 @@ std::string diff_in_json(const DiffRecord& diff) {
                      {"unmapped", diff.unmapped},
                      {"noise", diff.noise},
                      {"without_evidence", diff.without_evidence},
+                     {"precisions", diff.precisions},
                      {"hyperparameters", diff.hyperparameters},
                      {"preconditions", preconditions},
                      {"steps", steps}};

@@ -142,6 +142,24 @@ TEST(DiffRecord, DoesNotBlameTheTrainingForUnknownSamples) {
   EXPECT_EQ(verdict_of(diff), Verdict::violated);
 }
 
+TEST(DiffRecord, DoesNotBlameTheTrainingForAnotherPrecision) {
+  DiffRecord diff = diff_with(Likeness::different);
+  diff.precisions = {"autocast cpu is absent in A and bfloat16 in B"};
+  EXPECT_EQ(verdict_of(diff), Verdict::undecided);
+  EXPECT_FALSE(is_void(diff));
+  EXPECT_THAT(verdict_in_words(diff), HasSubstr("UNDECIDED: another precision may look the same, "
+                                                "and autocast cpu is absent in A and bfloat16"));
+  EXPECT_THAT(diff_in_json(diff), HasSubstr("autocast cpu is absent in A"));
+  diff.steps[1].tensors[0].kind = FindingKind::nothing_arrived;
+  EXPECT_EQ(verdict_of(diff), Verdict::violated);
+  diff.steps[1].tensors[0].kind.reset();
+  diff.steps[1].tensors[0].is_multiple = true;
+  EXPECT_EQ(verdict_of(diff), Verdict::violated);
+  diff = diff_with(Likeness::rounding);
+  diff.precisions = {"autocast cpu is absent in A and bfloat16 in B"};
+  EXPECT_EQ(verdict_of(diff), Verdict::holds);
+}
+
 TEST(DiffRecord, SaysWhatDiffersFirst) {
   DiffRecord diff = diff_with(Likeness::different);
   diff.steps[1].tensors.push_back(tensor_that_is(Likeness::different, "b"));
