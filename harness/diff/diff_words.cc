@@ -343,7 +343,7 @@ std::string diff_in_json(const DiffRecord& diff) {
   }
   for (const StepDifference& step : diff.steps) steps.push_back(json_of(step));
   const Json json = {{"schema", "lockstep.diff"},
-                     {"version", "1.2"},
+                     {"version", "1.3"},
                      {"verdict", name(verdict_of(diff))},
                      {"is_void", is_void(diff)},
                      {"sentence", verdict_in_words(diff)},
