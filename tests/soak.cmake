@@ -102,8 +102,12 @@ lockstep_soak(watch random_layouts COMMAND layouts_tests --gtest_filter=RandomLa
               ENVIRONMENT LOCKSTEP_TEST_SEEDS=100)
 # The same under autocast, and with gradients that are 0 up to rounding: 300 healthy, 800 faulty, then
 # 200 healthy, 200 faulty, and 100 whose biases are fused.
-lockstep_soak(watch random_precisions COMMAND layouts_tests --gtest_filter=Precision.*
-              ENVIRONMENT LOCKSTEP_TEST_SEEDS=100)
+foreach(test OfAutocastIsNoDifference OfAutocastHidesNoFault
+             OfKeysWhoseBiasChangesNothingLeavesTheRestDecided
+             OfABiasThatIsFusedWithThatOfTheKeysIsNoDifference)
+  lockstep_soak(watch random_precisions_${test} COMMAND layouts_tests --gtest_filter=Precision.${test}
+                ENVIRONMENT LOCKSTEP_TEST_SEEDS=100)
+endforeach()
 lockstep_soak(watch watched_real_trainers
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/watch/real_trainers.sh ${lockstep} ${PROJECT_SOURCE_DIR})
 

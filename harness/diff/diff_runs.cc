@@ -214,7 +214,8 @@ class Comparison {
   }
 
   /// The bias of a fused layer has elements without evidence if keys are in it: its update is noise
-  /// in part, while the gradient agrees as a whole, and so does the weight of the layer.
+  /// in part, while the gradient agrees as a whole, and the update of the layer's weight does not
+  /// differ.
   void leave_out_fused_noise(const std::vector<TensorPair>& pairs, StepDifference& found) {
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       TensorDifference& one = found.tensors[i];
@@ -222,20 +223,20 @@ class Comparison {
                            one.ranks.empty() && may_be_noise_in_part(one);
       const GradientsSoFar& gradients = gradients_[one.name];
       const bool agrees = gradients.step == last_ && !gradients.are_equal && !gradients.differ;
-      if (!is_open || !agrees || !has_agreeing_weight(i, pairs, found)) continue;
+      if (!is_open || !agrees || !has_right_weight(i, pairs, found)) continue;
       call_noise("elements of its gradient are 0 up to rounding", one);
       without_evidence_.insert(one.name);
     }
   }
 
-  static bool has_agreeing_weight(std::size_t bias, const std::vector<TensorPair>& pairs,
-                                  const StepDifference& found) {
+  static bool has_right_weight(std::size_t bias, const std::vector<TensorPair>& pairs,
+                               const StepDifference& found) {
     constexpr std::int64_t kOfWeight = 4;  // times as many elements, at least
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       const bool is_weight = pairs[i].quantity == Compared::update &&
                              module_of(pairs[i].name) == module_of(pairs[bias].name) &&
                              pairs[i].a.elements >= kOfWeight * pairs[bias].a.elements;
-      if (is_weight && found.tensors[i].likeness == Likeness::rounding) return true;
+      if (is_weight && found.tensors[i].likeness < Likeness::different) return true;
     }
     return false;
   }

@@ -24,7 +24,7 @@ TEST(TitleOfAJob, IsItsScriptAndTheArgumentsOfThat) {
             "train.py");
   EXPECT_EQ(title_of_job({"./train.sh", "a"}), "./train.sh a");
   EXPECT_EQ(title_of_job({"/opt/venv/bin/python", "-m", "train"}), "python -m train");
-  EXPECT_LE(title_of_job({"train.py", std::string(50'000, 'x')}).size(), 80);
+  EXPECT_LT(title_of_job({"train.py", std::string(50'000, 'x')}).size(), 90);
   EXPECT_EQ(title_of_job({"/opt/venv/bin/torchrun"}, "mine"), "mine");
   EXPECT_EQ(title_of_job({}), "");
 }

@@ -104,13 +104,14 @@ class Drawn:
         self.is_adamw, self.rate = draw.random() < 0.5, 10 ** draw.uniform(-4, -2)
         self.layer, self.row = draw.random(), draw.random()
         torch.manual_seed(seed)
+        size = 1.0  # of the targets, and so of the gradients against the epsilon of AdamW
         if kind in ("keys", "fused"):
-            self.is_adamw = True
+            self.is_adamw, size = True, 10 ** draw.uniform(0, 3)
             self.module = Attention(width, depth, kind == "fused")
         else:
             self.module = family(width, depth)
         # Not those of the forward pass: gradients then do not vanish.
-        self.targets = [torch.randn(self.batch, *self._shape_of_output()) for _ in range(STEPS)]
+        self.targets = [size * torch.randn(self.batch, *self._shape_of_output()) for _ in range(STEPS)]
 
     def _shape_of_output(self):
         with torch.no_grad():

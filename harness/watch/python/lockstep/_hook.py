@@ -147,7 +147,9 @@ def on_autocast_module(module):
     @functools.wraps(enter)
     def __enter__(self):
         result = enter(self)
-        if watcher is not None and torch.is_grad_enabled():  # evaluation does not count
+        # Some models switch it off in every layer, so this is quick. Evaluation does not count.
+        if (watcher is not None and getattr(self, "_enabled", False)
+                and (self.device, self.fast_dtype) not in watcher.autocasts and torch.is_grad_enabled()):
             watcher.has_autocast(self)
         return result
 

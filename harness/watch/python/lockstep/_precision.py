@@ -7,9 +7,7 @@ _DEVICES = "cpu", "cuda"
 
 
 def of_autocast(context):
-    """Of `torch.autocast`; None: it is switched off."""
-    if not getattr(context, "_enabled", False):
-        return None
+    """Of `torch.autocast` that is not switched off."""
     return "autocast %s" % context.device, _name(context.fast_dtype)
 
 

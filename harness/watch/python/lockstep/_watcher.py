@@ -73,6 +73,7 @@ class Watcher:
         self._process_configuration = {}
         self._precisions = _precision.Precisions()
         self._has_new_precision = False
+        self.autocasts = set()  # that were entered, by device and type
 
     # Called by torch.
 
@@ -338,9 +339,8 @@ class Watcher:
                 and not self._optimizers.was_present(optimizer))
 
     def _see_autocast(self, context):
-        seen = _precision.of_autocast(context)
-        if seen is not None:
-            self._add_precisions([seen], self._step if self._running else self._step + 1)
+        self.autocasts.add((context.device, context.fast_dtype))
+        self._add_precisions([_precision.of_autocast(context)], self._step if self._running else self._step + 1)
 
     def _add_precisions(self, found, step):
         """They are noted when the next step begins: before its rows are written."""
