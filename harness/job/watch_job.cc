@@ -99,13 +99,27 @@ class Meanwhile {
     const JobRecord judged = without_known(run.jobs[0], request_.known);
     next_check_ = after(follower_.last_step());
     const Finding* const first = first_fault_of_values(judged);
-    // Ranks may reduce gradients inside the step.
+    if (!first) return;
     const bool is_open =
-        first && first->claim.kind == Kind::gradient && first->step > follower_.first_step();
-    if (!first || is_open) return;
+        first->claim.kind == Kind::gradient && first->step > follower_.first_step();
+    if (!has_asked_ && (!is_open || is_hardly_reduced_in_step(judged))) ask_to_keep();
+    if (is_open) {
+      next_check_ = first->step + 1;
+      return;
+    }
     failed_ = fault_in_words(*first);
     say(fmt::format("{}: {}", *failed_, first->tensor));
-    ask_to_keep();
+  }
+
+  /// Gradients that differ before a step may be reduced inside it, as far as a step that has not
+  /// ended shows. A rank then stores values in vain, so it only does if its user wants those of the
+  /// first difference, or if no collective was called inside the steps before.
+  bool is_hardly_reduced_in_step(const JobRecord& job) const {
+    const auto& inside = job.traffic_in_steps;
+    return request_.keeps_before ||
+           (!inside.empty() && std::ranges::all_of(inside, [](const Traffic& traffic) {
+             return traffic.collectives == 0;
+           }));
   }
 
   static std::string fault_in_words(const Finding& fault) {
@@ -116,6 +130,7 @@ class Meanwhile {
   }
 
   void ask_to_keep() {
+    has_asked_ = true;
     control_.ask_to_keep();
     asked_at_ = follower_.last_step();
     asked_since_ = std::chrono::steady_clock::now();
@@ -232,6 +247,7 @@ class Meanwhile {
   std::int64_t next_comparison_ = 1;     ///< step that all ranks have ended
   std::int64_t asked_at_ = 0;  ///< step that had ended when the ranks were asked to keep values
   std::chrono::steady_clock::time_point asked_since_;
+  bool has_asked_ = false;  ///< the ranks to keep values
   bool is_stalled_ = false;
   bool has_ended_job_ = false;
 };

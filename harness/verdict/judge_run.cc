@@ -280,6 +280,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   judged.evidence = evidence.of(job);
   judged.agree_every = job.agree_every;
   judged.settings_differ = do_settings_differ(job);
+  judged.traffic = job.traffic;
   judged.traffic_in_steps = job.traffic_in_steps;
   if (!begins_apart(job, *judged.evidence)) judged.unshared = unshared_tensors(judged);
   JobTables tables(judged);

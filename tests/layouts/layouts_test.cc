@@ -260,10 +260,11 @@ TEST(ChangedFiles, AreRefused) {
 }
 
 TEST(AlignedSteps, AreComparedWithEachOther) {
-  // Other samples in each step.
+  // Other weights and samples in each step.
   const Outcome outcome = Trainings::get().diff("single1 ddp2 --align A=1,B=2");
   EXPECT_EQ(outcome.status, 2) << outcome.out;
-  EXPECT_THAT(unwrapped(outcome.out), HasSubstr("VOID: the samples are not the same"));
+  EXPECT_THAT(unwrapped(outcome.out), HasSubstr("samples: they differ in step 1"));
+  EXPECT_THAT(unwrapped(outcome.out), HasSubstr("VOID: the initial weights are not the same"));
 }
 
 int number_of_seeds() {

@@ -201,9 +201,9 @@ TEST(ObservedModules, ArePartOfTheJsonAndOfTheReport) {
 
 TEST(ObservedModules, NameTheFirstElementsThatAreNotFinite) {
   const Outcome report = ModuleTrainings::get().lockstep("report ddp2-infinite");
-  EXPECT_THAT(
-      unwrapped(report.out),
-      HasSubstr("not finite, first in step 1: the module output of blocks.1.attn on rank 1 "));
+  EXPECT_THAT(unwrapped(report.out),
+              HasSubstr("became not finite in step 1: embed.weight, after the module output of "
+                        "blocks.1.attn on rank 1 "));
 }
 
 }  // namespace

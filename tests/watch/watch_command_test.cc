@@ -18,6 +18,12 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Three steps of a linear layer in one process.
+const std::string kTrainingOfOne =
+    "import torch; m = torch.nn.Linear(2, 2); o = torch.optim.SGD(m.parameters(), 0.1); "
+    "[(o.zero_grad(), m(torch.ones(1, 2)).sum().backward(), o.step()) for i in range(3)]";
+
 using testing::HasSubstr;
 using testing::Not;
 
@@ -46,6 +52,55 @@ TEST_F(WatchCommand, SaysThatNothingWasObserved) {
   const Outcome again = run_shell(kLockstep + " report " + out().string());
   EXPECT_EQ(again.status, 2) << again.err;
   EXPECT_THAT(unwrapped(again.out), HasSubstr("NOTHING OBSERVED"));
+}
+
+TEST_F(WatchCommand, SaysWhyACommandFailedBeforeAStep) {
+  const Outcome failed = watch("", "sh -c 'exit 7'");
+  EXPECT_EQ(failed.status, 7);
+  EXPECT_THAT(unwrapped(failed.err), HasSubstr("NOTHING OBSERVED: the command ended with status 7 "
+                                               "before an optimizer of torch stepped\n"));
+  fs::remove_all(out());
+  const Outcome raised =
+      watch("", python_of_trainings() + " -c 'import sys; sys.exit(3) if 0 else int(\"x y\")'");
+  EXPECT_EQ(raised.status, 1);
+  EXPECT_THAT(unwrapped(raised.err),
+              HasSubstr("ended with status 1 before an optimizer of torch stepped: ValueError: "
+                        "invalid literal for int() with base 10: 'x y'"));
+}
+
+TEST_F(WatchCommand, RecordsAJobOfOneProcess) {
+  const std::string one = python_of_trainings() + " -c '" + kTrainingOfOne + "'";
+  const Outcome outcome = watch(kReports, one);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err),
+              HasSubstr("1 rank: recorded: 3 steps of 2 parameters; compare: lockstep diff " +
+                        out().string() + " RUN"));
+  EXPECT_THAT(outcome.err, HasSubstr("--data"));
+  const std::string summary = text_of(out() / "summary.json");
+  EXPECT_THAT(summary, HasSubstr("\"verdict\": \"recorded\""));
+  EXPECT_THAT(text_of(out() / "report.xml"), Not(HasSubstr("<error")));
+  EXPECT_EQ(run_shell(kLockstep + " report " + out().string()).status, 0);
+  fs::remove_all(out());
+  EXPECT_EQ(watch("--strict", one).status, 2);
+  fs::remove_all(out());
+  EXPECT_EQ(watch("--expect agrees", one).status, 3);
+}
+
+TEST_F(WatchCommand, IsUndecidedAboutARankThatGoesOnInAnotherProcess) {
+  const auto trained = [&](const std::string& way) {
+    fs::remove_all(out());
+    return watch("", fmt::format("{} {}/tests/watch/elsewhere_training.py {}",
+                                 python_of_trainings(), LOCKSTEP_SOURCE_DIR, way));
+  };
+  const Outcome forked = trained("fork");
+  EXPECT_EQ(forked.status, 2);
+  EXPECT_THAT(unwrapped(forked.err), HasSubstr("after step 1 it trains on in another process"));
+  const Outcome replaced = trained("exec");
+  EXPECT_EQ(replaced.status, 2);
+  EXPECT_THAT(unwrapped(replaced.err), HasSubstr("after step 2 it trains on in another process"));
+  const Outcome helped = trained("helper");
+  EXPECT_EQ(helped.status, 0) << helped.err;
+  EXPECT_THAT(unwrapped(helped.err), HasSubstr("recorded: 3 steps of 2 parameters"));
 }
 
 TEST_F(WatchCommand, MarksItsFolderUntilTheJobHasEnded) {

@@ -28,8 +28,9 @@ struct CellEvidence {
   const StepReader* reference = nullptr;
   std::optional<RankExit> reference_exit = {};  ///< of the reference's rank 0; absent: unknown
   std::vector<RankExit> exits;
-  /// Collectives inside the steps of a job's optimizers, by rank; a step without rows was not
-  /// counted.
+  /// Collectives of a job since the update before, and those inside the steps of its optimizers; a
+  /// step without rows was not counted.
+  std::vector<Traffic> traffic = {};
   std::vector<Traffic> traffic_in_steps = {};
   bool settings_differ = false;  ///< optimizers of ranks of a job have different hyperparameters
 };

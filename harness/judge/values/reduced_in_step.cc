@@ -1,5 +1,7 @@
 #include "harness/judge/values/reduced_in_step.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -39,13 +41,9 @@ void ReducedInStep::see(const StepView& step, const std::vector<const HeldTensor
     // A rank may end in this step.
     if (now == after.end() || now->second.ranks < gradient->holders.size()) continue;
     steps.is_apart = steps.is_apart || !now->second.agreed;
-    const bool is_changed = now->second.agreed && before != before_.end() &&
-                            before->second.agreed != now->second.agreed;
-    if (!is_changed) continue;
-    const Calls calls = calls_in(step.number(), gradient->holders);
-    steps.is_reduced = steps.is_reduced || calls == Calls::enough;
-    steps.is_uncounted = steps.is_uncounted || calls == Calls::unknown;
-    steps.is_apart = steps.is_apart || calls == Calls::none;
+    if (!now->second.agreed || before == before_.end()) continue;
+    judge(before->second.agreed != now->second.agreed, calls_in(step.number(), gradient->holders),
+          steps);
   }
   before_ = std::move(after);
   remembered_ = step.number();
@@ -59,22 +57,38 @@ void ReducedInStep::remember_parameters(std::int64_t step) {
   before_ = parameters_in(*cell_.evidence->at(*std::prev(at)), Phase::post_step);
 }
 
+/// A step in which the parameter agrees.
+void ReducedInStep::judge(bool is_changed, Calls calls, Steps& steps) {
+  if (!is_changed) {
+    if (calls == Calls::enough && steps.unknown.empty()) steps.unknown = "it never changed";
+    return;
+  }
+  steps.is_reduced = steps.is_reduced || calls == Calls::enough;
+  steps.is_apart = steps.is_apart || calls == Calls::none;
+  if (calls == Calls::before) steps.unknown = "collectives were called before the steps alone";
+  if (calls == Calls::uncounted) steps.unknown = "the collectives in the steps were not counted";
+}
+
 ReducedInStep::Calls ReducedInStep::calls_in(
     std::int64_t step, const std::map<int, const Observation*>& holders) const {
   Calls least = Calls::enough;
   for (const auto& [rank, value] : holders) {
     const Calls calls = calls_of(rank, step, holders.size());
     if (calls == Calls::none) return calls;
-    if (calls == Calls::unknown) least = calls;
+    if (calls != Calls::enough) least = calls;
   }
   return least;
 }
 
-ReducedInStep::Calls ReducedInStep::calls_of(int rank, std::int64_t step,
-                                             std::size_t holders) const {
+namespace {
+
+/// Whether a rank called collectives over groups whose sizes have the product `holders`; absent:
+/// they were not counted.
+std::optional<bool> have_reached(const std::vector<Traffic>& all, int rank, std::int64_t step,
+                                 std::size_t holders) {
   bool is_counted = false;
   std::size_t reached = 1;  // ranks, by one group after the other
-  for (const Traffic& traffic : cell_.traffic_in_steps) {
+  for (const Traffic& traffic : all) {
     const bool is_it = traffic.first_step <= step && step <= traffic.last_step &&
                        std::binary_search(traffic.ranks.begin(), traffic.ranks.end(), rank);
     if (!is_it) continue;
@@ -82,14 +96,24 @@ ReducedInStep::Calls ReducedInStep::calls_of(int rank, std::int64_t step,
     if (traffic.collectives > 0) reached *= static_cast<std::size_t>(traffic.group_size);
     reached = std::min(reached, holders);
   }
-  if (!is_counted) return Calls::unknown;
-  return reached == holders ? Calls::enough : Calls::none;
+  return is_counted ? std::optional(reached == holders) : std::nullopt;
+}
+
+}  // namespace
+
+ReducedInStep::Calls ReducedInStep::calls_of(int rank, std::int64_t step,
+                                             std::size_t holders) const {
+  const auto inside = have_reached(cell_.traffic_in_steps, rank, step, holders);
+  if (!inside) return Calls::uncounted;
+  if (*inside) return Calls::enough;
+  return have_reached(cell_.traffic, rank, step, holders).value_or(false) ? Calls::before
+                                                                          : Calls::none;
 }
 
 bool ReducedInStep::includes(const HeldTensorKey& gradient) const {
   const auto found = tensors_.find(gradient);
   if (found == tensors_.end() || found->second.is_apart) return false;
-  return found->second.is_reduced || found->second.is_uncounted;
+  return found->second.is_reduced || !found->second.unknown.empty();
 }
 
 bool ReducedInStep::includes_all() const {
@@ -103,13 +127,13 @@ std::int64_t ReducedInStep::count() const {
 
 std::string ReducedInStep::unknown_in_words() const {
   const auto open = std::find_if(tensors_.begin(), tensors_.end(), [&](const auto& one) {
-    return includes(one.first) && one.second.is_uncounted;
+    return includes(one.first) && !one.second.is_reduced;
   });
   if (open == tensors_.end()) return "";
-  return open->first.name +
-         " and others agree after the steps of the optimizer, but their gradients differ before "
-         "them, and "
-         "the collectives inside the steps were not counted";
+  return fmt::format(
+      "the gradient of {} differs before the optimizer's steps, and the parameter agrees after "
+      "them; whether ranks reduce it inside the steps is unknown, because {}",
+      open->first.name, open->second.unknown);
 }
 
 }  // namespace lockstep

@@ -26,8 +26,10 @@ struct ParameterOfRanks {
 ///     one with a learning rate of 0;
 ///   - each rank called a collective inside the step, over groups that have as many ranks as hold
 ///     the tensor, or several groups whose sizes have that product.
-/// A tensor is reduced there if the facts are so in one step at least, and in no step it agrees
-/// without a collective, or differs.
+/// A tensor is reduced there if the facts are so in one step at least, and in no step its parameter
+/// differs, or changed without a collective. It may be reduced there if collectives were called but
+/// the parameter never changed, if those inside the step were not counted, or if they were called
+/// since the last step alone: a reduction may begin in the backward pass and end in the step.
 class ReducedInStep {
  public:
   /// `cell` outlives this.
@@ -36,8 +38,7 @@ class ReducedInStep {
   /// Sees a step in which gradients differ. `differing`: these.
   void see(const StepView& step, const std::vector<const HeldTensor*>& differing);
 
-  /// Whether the tensor is reduced inside the step, or, if collectives were not counted in some
-  /// step, may be.
+  /// Whether the tensor is, or may be, reduced inside the step.
   bool includes(const HeldTensorKey& gradient) const;
 
   /// Whether all gradients that differ are.
@@ -54,15 +55,21 @@ class ReducedInStep {
  private:
   /// The steps of a tensor whose gradients differ.
   struct Steps {
-    bool is_reduced = false;    ///< in one of them
-    bool is_uncounted = false;  ///< the parameter changed and agrees; collectives were not counted
-    bool is_apart = false;      ///< in one of them, as far as known
+    bool is_reduced = false;  ///< in one of them
+    bool is_apart = false;    ///< in one of them the parameter differs, or changed without a call
+    std::string unknown;      ///< why it is open in one of them
   };
-  enum class Calls { none, enough, unknown };
+  /// Of a rank in a step.
+  ///   none       there was none over enough ranks
+  ///   enough     there was one inside the step
+  ///   before     there was one since the last step
+  ///   uncounted  unknown
+  enum class Calls { none, enough, before, uncounted };
 
   void remember_parameters(std::int64_t step);
   Calls calls_in(std::int64_t step, const std::map<int, const Observation*>& holders) const;
   Calls calls_of(int rank, std::int64_t step, std::size_t holders) const;
+  static void judge(bool is_changed, Calls calls, Steps& steps);
 
   const CellEvidence& cell_;
   std::map<HeldTensorKey, Steps> tensors_;

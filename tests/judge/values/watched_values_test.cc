@@ -26,7 +26,8 @@ constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
 ClaimResult judge_job(const Claim& claim, const LiteralEvidence& files, int ranks,
-                      const std::vector<Traffic>& traffic = {}) {
+                      const std::vector<Traffic>& in_steps = {},
+                      const std::vector<Traffic>& all = {}) {
   const StepReader evidence = files.write();
   CellEvidence cell;
   cell.world_size = ranks;
@@ -34,7 +35,8 @@ ClaimResult judge_job(const Claim& claim, const LiteralEvidence& files, int rank
   cell.is_job = true;
   cell.claims = {claim};
   cell.evidence = &evidence;
-  cell.traffic_in_steps = traffic;
+  cell.traffic = all;
+  cell.traffic_in_steps = in_steps;
   return judge(cell).front();
 }
 
@@ -136,12 +138,29 @@ TEST(GradientsReducedInTheStep, MayLeaveAParameterAsItIsInSomeSteps) {
   EXPECT_EQ(judge_job(kAgree, files, 2, calls(1)).verdict, Verdict::holds);
 }
 
-TEST(GradientsReducedInTheStep, AreAFindingIfNoParameterEverChanges) {
-  LiteralEvidence files(2);
-  observe_reduced("w", {0, 0, 0}, files);  // a learning rate of 0 hides that they are not reduced
-  const ClaimResult result = judge_job(kAgree, files, 2, calls(1));
+/// A learning rate of 0 hides that they are not reduced.
+TEST(GradientsReducedInTheStep, AreAFindingIfNoParameterEverChangesUnlessRanksCommunicate) {
+  LiteralEvidence silent(2);
+  observe_reduced("w", {0, 0, 0}, silent);
+  const ClaimResult result = judge_job(kAgree, silent, 2, calls(0));
   ASSERT_EQ(result.verdict, Verdict::violated);
   EXPECT_EQ(result.findings[0].step, 1);
+  LiteralEvidence files(2);
+  observe_reduced("w", {0, 0, 0}, files);
+  const ClaimResult open = judge_job(kAgree, files, 2, calls(1));
+  EXPECT_EQ(open.verdict, Verdict::undecided);
+  EXPECT_THAT(open.reason, HasSubstr("it never changed"));
+}
+
+TEST(GradientsReducedInTheStep, MayBeReducedByCallsThatBeganBefore) {
+  LiteralEvidence files(2);
+  observe_reduced("w", {1, 2, 3}, files);
+  const ClaimResult result = judge_job(kAgree, files, 2, calls(0), calls(1));
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_THAT(result.reason, HasSubstr("called before the steps alone"));
+  LiteralEvidence apart(2);
+  observe_reduced("w", {1, 2, 3}, apart, 2, 0.5F);
+  EXPECT_EQ(judge_job(kAgree, apart, 2, calls(0), calls(1)).verdict, Verdict::violated);
 }
 
 TEST(GradientsReducedInTheStep, AreAFindingWithoutACollectiveOverTheirRanks) {

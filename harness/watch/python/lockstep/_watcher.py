@@ -260,8 +260,7 @@ class Watcher:
             return
         if self._has_closure(args, kwargs):  # its gradients were computed inside
             self._observe(known, "pre_step", "gradient")
-        else:
-            self._step_traffic.end(self._step)
+        self._step_traffic.end(self._step)
         self._observe(known, "post_step", "parameter")
         if self._also is not None:
             self._also.observe(optimizer, known.parameters, self._watch)
