@@ -368,7 +368,7 @@ int exit_of(const JobRecord& job, const JobEnd& end, const WatchRequest& request
   if (has_diverged(job) || has_hung(job) || first_not_finite(job))
     return static_cast<int>(ExitStatus::failed);
   if (!job.node.empty() && verdict_of(job) != Verdict::violated) return 0;  // the others decide
-  if (is_incomparable(job) && !is_recording(job)) {
+  if (is_incomparable(job) && !is_recording(job) && all_finished(job.exits)) {
     return static_cast<int>(ExitStatus::not_applicable);
   }
   return static_cast<int>(worse(status_of(job), status_of_coverage(job, request)));

@@ -107,7 +107,8 @@ std::string tables_text(const RunRecord& run) {
 std::string title_of(const RunRecord& run) {
   if (!has_detections(run) && run.jobs.size() == 1) {
     const JobRecord& job = run.jobs.front();
-    return status_of(job) == ExitStatus::as_expected ? "all ranks agree" : heading_of(job);
+    const bool do_agree = status_of(job) == ExitStatus::as_expected && !is_recording(job);
+    return do_agree ? "all ranks agree" : heading_of(job);
   }
   if (!has_detections(run)) {
     const auto right = std::count_if(run.jobs.begin(), run.jobs.end(), [](const JobRecord& job) {

@@ -58,7 +58,7 @@ TEST_F(WatchCommand, SaysWhyACommandFailedBeforeAStep) {
   const Outcome failed = watch("", "sh -c 'exit 7'");
   EXPECT_EQ(failed.status, 7);
   EXPECT_THAT(unwrapped(failed.err), HasSubstr("NOTHING OBSERVED: the command ended with status 7 "
-                                               "before an optimizer of torch stepped\n"));
+                                               "before an optimizer of torch stepped Files: "));
   fs::remove_all(out());
   const Outcome raised =
       watch("", python_of_trainings() + " -c 'import sys; sys.exit(3) if 0 else int(\"x y\")'");
