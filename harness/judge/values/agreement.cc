@@ -19,6 +19,7 @@
 #include "harness/judge/values/reduced_in_step.h"
 #include "harness/judge/values/rounding_drift.h"
 #include "harness/judge/values/stray_ranks.h"
+#include "harness/judge/values/uneven_steps.h"
 #include "harness/judge/values/unshared_tensors.h"
 
 namespace lockstep {
@@ -95,46 +96,6 @@ class FirstSteps {
 
  private:
   std::map<std::string, std::int64_t> steps_;  ///< by name
-};
-
-/// The first step in which some ranks do not step parameters of a job that others step.
-class UnevenSteps {
- public:
-  void see(const HeldTensor& place, const StepView& step) {
-    if (step_ != 0 && place.step != step_) return;
-    if (step_ == 0) begin(place, step);
-    if (rank_ >= 0 && !place.holders.contains(rank_)) names_.push_back(name_of(place));
-  }
-
-  /// "rank 1 did not step 3.weight and 1 more in step 1, which rank 0 did"; empty: all step all.
-  std::string in_words() const {
-    if (names_.empty()) return "";
-    const std::string more =
-        names_.size() > 1 ? fmt::format(" and {} more", names_.size() - 1) : std::string();
-    return fmt::format("rank {} did not step {}{} in step {}, which rank {} did", rank_,
-                       names_.front(), more, step_, other_);
-  }
-
-  bool is_before(std::int64_t step) const { return !names_.empty() && step_ <= step; }
-
- private:
-  static const std::string& name_of(const HeldTensor& place) {
-    return place.holders.begin()->second->name;
-  }
-
-  /// The first rank that observed the step, but not the tensor.
-  void begin(const HeldTensor& place, const StepView& step) {
-    step_ = place.step;
-    other_ = place.holders.begin()->first;
-    for (int rank = 0; rank < step.processes() && rank_ < 0; ++rank) {
-      if (!place.holders.contains(rank) && !step.observations(rank).empty()) rank_ = rank;
-    }
-  }
-
-  std::int64_t step_ = 0;  ///< 0: none yet
-  int rank_ = -1;          ///< -1: none
-  int other_ = 0;          ///< that stepped them
-  std::vector<std::string> names_;
 };
 
 /// Of parameters that differ by no more than rounding.
