@@ -83,6 +83,12 @@ foreach(seed RANGE 1000 1450 50)
                 COMMAND watch_tests --gtest_filter=RandomWatchedTrainings.AreJudgedRight
                 ENVIRONMENT LOCKSTEP_TEST_SEEDS=50 LOCKSTEP_FIRST_TEST_SEED=${seed})
 endforeach()
+# 200 of each with what everyday jobs do besides a plain step.
+foreach(seed RANGE 3000 3150 50)
+  lockstep_soak(watch watched_everyday_trainings FIRST_SEED ${seed}
+                COMMAND watch_tests --gtest_filter=RandomWatchedTrainings.OfEverydayJobsAreJudgedRight
+                ENVIRONMENT LOCKSTEP_TEST_SEEDS=50 LOCKSTEP_FIRST_TEST_SEED=${seed})
+endforeach()
 foreach(seed RANGE 2000 2040 10)
   lockstep_soak(watch watched_trainings_one_by_one FIRST_SEED ${seed}
                 COMMAND watch_tests --gtest_filter=RandomWatchedTrainings.AreJudgedRightOneByOne

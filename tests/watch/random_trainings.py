@@ -1,9 +1,9 @@
 """Random trainings that watch_random_test.cc observes: forked_ranks.py random_trainings.py 2 DIR
-FIRST COUNT
+FIRST COUNT [everyday]
 
 Training number i is drawn from the seed i. It is trained twice: as it is (`healthy-i`), and with a fault
 (`faulty-i`). Each is a job of its own with its files in DIR/NAME/job. DIR/NAME/expected.json says what has
-to be found: null, or kind, step and tensor. With WATCHED in the environment `lockstep watch` has started
+to be found: null, or kind, step and tensor. `everyday`: those of everyday_trainings.py. With WATCHED in the environment `lockstep watch` has started
 this program, for one training (WATCHED: `healthy` or `faulty`), and DIR receives expected.json alone."""
 
 import json
@@ -15,6 +15,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from everyday_trainings import Everyday
 
 ACTIVATIONS = [nn.ReLU, nn.GELU, nn.Tanh, nn.SiLU]
 
@@ -205,7 +208,7 @@ def write_expected(folder, training):
             json.dump({"fault": fault, "found": training.expected}, file)
 
 
-def observed(seed, is_faulty, folder):
+def observed(kind, seed, is_faulty, folder):
     from lockstep import _hook, _settings
 
     name = "%s-%d" % ("faulty" if is_faulty else "healthy", seed)
@@ -215,7 +218,7 @@ def observed(seed, is_faulty, folder):
     dist.barrier()
     _settings.current = _settings.from_environment()
     _hook.watcher.restart()
-    training = Training(seed, is_faulty)
+    training = kind(seed, is_faulty)
     training.train()
     _hook.watcher.pause()
     write_expected(os.path.join(folder, name), training)
@@ -223,16 +226,17 @@ def observed(seed, is_faulty, folder):
 
 def main():
     folder, first, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    kind = Everyday if "everyday" in sys.argv[4:] else Training
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     if "WATCHED" in os.environ:
-        training = Training(first, os.environ["WATCHED"] == "faulty")
+        training = kind(first, os.environ["WATCHED"] == "faulty")
         training.train()
         write_expected(folder, training)
     else:
         for seed in range(first, first + count):
-            observed(seed, False, folder)
-            observed(seed, True, folder)
+            observed(kind, seed, False, folder)
+            observed(kind, seed, True, folder)
     dist.destroy_process_group()
 
 

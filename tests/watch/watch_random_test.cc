@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -37,23 +38,40 @@ std::string told(const std::string& training, const nlohmann::json& expected,
                      fmt::join(lines_of(job), "; "));
 }
 
+/// Whether the first fault of the values is the planted one. Null: it may be any.
+bool is_found(const nlohmann::json& expected, const JobRecord& job) {
+  const Finding* const first = first_fault_of_values(job);
+  const auto is = [&](const char* key, const nlohmann::json& value) {
+    return expected.at(key).is_null() || expected.at(key) == value;
+  };
+  return first && is("kind", name(*first->claim.kind)) && is("step", first->step) &&
+         is("tensor", first->tensor);
+}
+
+/// Some faults leave open whether they are one: `exits` has 2, too, and then the report is
+/// undecided about the tensor.
+bool is_judged_right(const nlohmann::json& expected, const JobRecord& job) {
+  const int status = exit_of(job, JobEnd{}, {});
+  const std::vector<int> exits = expected.value("exits", std::vector<int>{1});
+  if (std::find(exits.begin(), exits.end(), status) == exits.end()) return false;
+  if (status != 1)
+    return told("", {}, job).find(expected.at("tensor").get<std::string>()) != std::string::npos;
+  return is_found(expected, job);
+}
+
 /// Compares the result of a training with its `expected.json`.
 void count(const std::string& training, const nlohmann::json& expected, const JobRecord& job,
            Counts& counts) {
-  const Finding* const first = first_difference(job);
   const nlohmann::json& found = expected.at("found");
   if (found.is_null()) {
     ++counts.healthy;
-    if (first || exit_of(job, JobEnd{}, {}) != 0) {
+    if (first_fault_of_values(job) || exit_of(job, JobEnd{}, {}) != 0) {
       counts.false_alarms.push_back(told(training, expected, job));
     }
     return;
   }
   ++counts.faulty;
-  const bool is_right = first && name(*first->claim.kind) == found.at("kind") &&
-                        first->step == found.at("step") && first->tensor == found.at("tensor") &&
-                        exit_of(job, JobEnd{}, {}) == 1;
-  if (!is_right) counts.missed.push_back(told(training, expected, job));
+  if (!is_judged_right(found, job)) counts.missed.push_back(told(training, expected, job));
 }
 
 nlohmann::json expected_in(const fs::path& folder) {
@@ -70,14 +88,14 @@ void expect_none_wrong(const Counts& counts) {
   for (const std::string& one : counts.missed) ADD_FAILURE() << "missed: " << one;
 }
 
-/// Many trainings by one pair of ranks.
-void train_and_judge(int first, int count_of_trainings) {
+/// Many trainings by one pair of ranks. `kind_of_training`: as random_trainings.py takes it.
+void train_and_judge(int first, int count_of_trainings, const std::string& kind_of_training) {
   const TemporaryFolder folder;
   const Outcome outcome = run_shell(fmt::format(
       "PYTHONPATH={0}/harness/watch/python LOCKSTEP_WATCH_LIBRARY={1} LOCKSTEP_WATCH_FOLDER={2} "
-      "LOCKSTEP_WATCH_JOB=none OMP_NUM_THREADS=1 {3} {2} {4} {5}",
+      "LOCKSTEP_WATCH_JOB=none OMP_NUM_THREADS=1 {3} {2} {4} {5} {6}",
       LOCKSTEP_SOURCE_DIR, LOCKSTEP_WATCH_LIBRARY, folder.path().string(),
-      forked_ranks("random_trainings"), first, count_of_trainings));
+      forked_ranks("random_trainings"), first, count_of_trainings, kind_of_training));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   Counts counts;
   for (int seed = first; seed < first + count_of_trainings; ++seed) {
@@ -95,7 +113,13 @@ void train_and_judge(int first, int count_of_trainings) {
 
 TEST(RandomWatchedTrainings, AreJudgedRight) {
   const std::vector<int> all = seeds(20);
-  train_and_judge(all.front(), static_cast<int>(all.size()));
+  train_and_judge(all.front(), static_cast<int>(all.size()), "");
+}
+
+/// With autocast, adapters, optimizers that reduce, skipped steps and the like.
+TEST(RandomWatchedTrainings, OfEverydayJobsAreJudgedRight) {
+  const std::vector<int> all = seeds(4);
+  train_and_judge(all.front(), static_cast<int>(all.size()), "everyday");
 }
 
 /// Each by ranks of its own, started by the command.
