@@ -52,6 +52,8 @@ class Watcher:
         self._thread = None  # of these
         self._step = 0
         self._stepped = {}  # optimizers and parameters of this step, by id, so that no id is used again
+        self._members = []  # ordinals of the optimizers of this step, in their order
+        self._orders = set()  # pairs of ordinals: the first stepped before the second in a step
         self._is_observed = False
         self._has_rest = False  # parameters that no optimizer has stepped were observed
         self._rest = {}  # these, in their step, by id
@@ -319,11 +321,19 @@ class Watcher:
             self._optimizers.remember_present(self._torch.optim.Optimizer)
         stepping = {id(known): known, **{id(tensor): tensor for tensor, _ in known.parameters}}
         is_again = not stepping.keys().isdisjoint(self._stepped)
-        if self._step == 0 or is_again or self._is_late(optimizer, known):
-            self._stepped = {}
+        if self._step == 0 or is_again or self._comes_first(known) or self._is_late(optimizer, known):
+            self._stepped, self._members = {}, []
             self._begin_step()
         self._stepped.update(stepping)
+        if self._has_end(known):
+            self._orders.update((other, known.ordinal) for other in self._members)
+            self._members.append(known.ordinal)
         return True
+
+    def _comes_first(self, known):
+        """Whether it always stepped before an optimizer of this step: then this rank left it out there."""
+        return any((known.ordinal, other) in self._orders and (other, known.ordinal) not in self._orders
+                   for other in self._members)
 
     @staticmethod
     def _is_estimate(optimizer):
