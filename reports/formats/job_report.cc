@@ -247,7 +247,8 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
         sentence(result.claim), *result.margin * *result.tolerance, *result.tolerance));
   }
   for (const ClaimResult& result : job.results) {
-    if (result.reduced_in_step > 0) lines.push_back(reduced_in_words(job, result));
+    const bool is_told = result.reduced_in_step > 0 && result.verdict == Verdict::holds;
+    if (is_told) lines.push_back(reduced_in_words(job, result));
   }
   if (verdict_of(job) != Verdict::holds && job.coverage.parameters > 0) {
     lines.push_back(coverage_in_words(job));

@@ -124,8 +124,6 @@ LISTED = {
      "BENCH_STEPS=12 peers/bin/python tests/bench/peers.py build/release --repetitions 2"): PEERS,
     ("docs/reading-a-report.md", "lockstep watch --known known.txt -- %s" % TORCHRUN): Listed(slow=True),
     ("docs/watching.md", "lockstep watch -- torchrun --nproc-per-node 8 train.py"): EIGHT,
-    ("docs/watching.md", "torchrun --nproc-per-node 8 train.py, 8 ranks: in lockstep: 118 of 120 parameters compared "
-                         "on 8 of 8"): Listed(cannot="output, not a command"),
     ("docs/watching.md", "lockstep watch --out runs/job7 --node $(hostname) -- torchrun --nnodes 2 ... train.py"):
         Listed(cannot="needs two machines"),
     ("docs/wheel.md", "pip install lockstep_watch-0.1.0-py3-none-manylinux_2_28_x86_64.whl"):

@@ -38,14 +38,19 @@ std::string told(const std::string& training, const nlohmann::json& expected,
                      fmt::join(lines_of(job), "; "));
 }
 
-/// Whether the first fault of the values is the planted one. Null: it may be any.
+/// Whether the first fault of the values is the planted one, or was born from it. Null: it may be
+/// any.
 bool is_found(const nlohmann::json& expected, const JobRecord& job) {
   const Finding* const first = first_fault_of_values(job);
   const auto is = [&](const char* key, const nlohmann::json& value) {
     return expected.at(key).is_null() || expected.at(key) == value;
   };
-  return first && is("kind", name(*first->claim.kind)) && is("step", first->step) &&
-         is("tensor", first->tensor);
+  const auto is_about = [&](Kind kind, const std::string& tensor) {
+    return is("kind", name(kind)) && is("tensor", tensor);
+  };
+  return first && is("step", first->step) &&
+         (is_about(*first->claim.kind, first->tensor) ||
+          (first->birth && is_about(first->birth->kind, first->birth->tensor)));
 }
 
 /// Some faults leave open whether they are one: `exits` has 2, too, and then the report is

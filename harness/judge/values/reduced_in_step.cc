@@ -36,11 +36,12 @@ void ReducedInStep::see(const StepView& step, const std::vector<const HeldTensor
   for (const HeldTensor* const gradient : differing) {
     const HeldTensorKey key(*gradient->holders.begin()->second);
     Steps& steps = tensors_[key];
+    ++steps.count;
     const auto now = after.find(key);
     const auto before = before_.find(key);
     // A rank may end in this step.
     if (now == after.end() || now->second.ranks < gradient->holders.size()) continue;
-    steps.is_apart = steps.is_apart || !now->second.agreed;
+    steps.is_apart = steps.is_apart || (!now->second.agreed && !steps.is_reduced);
     if (!now->second.agreed || before == before_.end()) continue;
     judge(before->second.agreed != now->second.agreed, calls_in(step.number(), gradient->holders),
           steps);
@@ -64,8 +65,11 @@ void ReducedInStep::judge(bool is_changed, Calls calls, Steps& steps) {
     return;
   }
   steps.is_reduced = steps.is_reduced || calls == Calls::enough;
-  steps.is_apart = steps.is_apart || calls == Calls::none;
-  if (calls == Calls::before) steps.unknown = "collectives were called before the steps alone";
+  steps.is_apart = steps.is_apart || (calls == Calls::none && !steps.is_reduced);
+  if (calls == Calls::before) {
+    steps.is_begun_before = true;
+    steps.unknown = "collectives were called before the steps alone";
+  }
   if (calls == Calls::uncounted) steps.unknown = "the collectives in the steps were not counted";
 }
 
@@ -113,7 +117,11 @@ ReducedInStep::Calls ReducedInStep::calls_of(int rank, std::int64_t step,
 bool ReducedInStep::includes(const HeldTensorKey& gradient) const {
   const auto found = tensors_.find(gradient);
   if (found == tensors_.end() || found->second.is_apart) return false;
-  return found->second.is_reduced || !found->second.unknown.empty();
+  const Steps& steps = found->second;
+  // Else the reduction was right in some steps, and a difference came after it.
+  const bool is_in_all = steps.count > 1 && steps.count == cell_.evidence->steps().size();
+  if (steps.is_begun_before && !steps.is_reduced) return is_in_all;
+  return steps.is_reduced || !steps.unknown.empty();
 }
 
 bool ReducedInStep::includes_all() const {

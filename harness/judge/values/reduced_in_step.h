@@ -26,10 +26,12 @@ struct ParameterOfRanks {
 ///     one with a learning rate of 0;
 ///   - each rank called a collective inside the step, over groups that have as many ranks as hold
 ///     the tensor, or several groups whose sizes have that product.
-/// A tensor is reduced there if the facts are so in one step at least, and in no step its parameter
-/// differs, or changed without a collective. It may be reduced there if collectives were called but
-/// the parameter never changed, if those inside the step were not counted, or if they were called
-/// since the last step alone: a reduction may begin in the backward pass and end in the step.
+/// A tensor is reduced there if the facts are so in one step at least, and in no step before that
+/// its parameter differs, or changed without a collective. If the parameter differs later, that is
+/// the finding. It may be reduced there if collectives were called but the parameter never changed,
+/// if those inside the step were not counted, or if they were called since the last step alone and
+/// the gradients differ in all steps: a reduction may begin in the backward pass and end in the
+/// step.
 class ReducedInStep {
  public:
   /// `cell` outlives this.
@@ -55,9 +57,11 @@ class ReducedInStep {
  private:
   /// The steps of a tensor whose gradients differ.
   struct Steps {
-    bool is_reduced = false;  ///< in one of them
-    bool is_apart = false;    ///< in one of them the parameter differs, or changed without a call
-    std::string unknown;      ///< why it is open in one of them
+    bool is_reduced = false;       ///< in one of them
+    bool is_apart = false;         ///< before that the parameter differs, or changed without a call
+    bool is_begun_before = false;  ///< collectives were called since the last step alone
+    std::size_t count = 0;
+    std::string unknown;  ///< why it is open in one of them
   };
   /// Of a rank in a step.
   ///   none       there was none over enough ranks

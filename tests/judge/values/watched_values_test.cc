@@ -202,16 +202,35 @@ TEST(GradientsReducedInTheStep, LeaveTheOthersAsFindings) {
   EXPECT_EQ(result.findings[0].last_step, 3);
 }
 
-TEST(GradientsReducedInTheStep, AreAFindingIfParametersDifferAfterSomeStep) {
-  LiteralEvidence files(2);
-  observe_reduced("w", {1, 2}, files);
-  for (int rank = 0; rank < 2; ++rank) {
-    files.add(rank, 3, "w", {static_cast<float>(rank)});
-    files.add(rank, 3, "w", {static_cast<float>(rank)}, kAfter);
-  }
-  const ClaimResult result = judge_job(kAgree, files, 2, calls(1));
+TEST(GradientsReducedInTheStep, LeaveLaterDifferencesToTheParameters) {
+  const auto observe = [](LiteralEvidence& files) {
+    observe_reduced("w", {1, 2}, files);
+    for (int rank = 0; rank < 2; ++rank) {
+      files.add(rank, 3, "w", {static_cast<float>(rank)});
+      files.add(rank, 3, "w", {static_cast<float>(rank)}, kAfter);
+    }
+  };
+  LiteralEvidence gradients(2), parameters(2);
+  observe(gradients);
+  observe(parameters);
+  EXPECT_EQ(judge_job(kAgree, gradients, 2, calls(1)).verdict, Verdict::holds);
+  const ClaimResult result = judge_job(kParametersAgree, parameters, 2, calls(1));
   ASSERT_EQ(result.verdict, Verdict::violated);
-  EXPECT_EQ(result.findings[0].step, 1);
+  EXPECT_EQ(result.findings[0].step, 3);
+}
+
+/// As a bit that is damaged after the reduction, and too small to move the parameter.
+TEST(GradientsReducedInTheStep, AreAFindingIfTheyDifferInAStepThoughCollectivesWereCalledBefore) {
+  LiteralEvidence files(2);
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    for (int rank = 0; rank < 2; ++rank) {
+      files.add(rank, step, "w", {rank == 1 && step == 2 ? 1.5F : 1.0F});
+      files.add(rank, step, "w", {static_cast<float>(step)}, kAfter);
+    }
+  }
+  const ClaimResult result = judge_job(kAgree, files, 2, calls(0), calls(1));
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  EXPECT_EQ(result.findings[0].step, 2);
 }
 
 /// 40 numbers of about `size`, apart by `ulps` units in the last place on alternating sides.
