@@ -396,10 +396,11 @@ class OtherRate(Fault):
     def plant(training):
         if training.is_culprit():
             training.rate *= 1.5
-        # Where the optimizer reduces and does not move the weights yet, their gradients differ and nothing excuses
-        # it, once the weights do.
-        is_open = training.reducer in IN_STEP and training.warm_up > 0
-        training.expect(None if is_open else "parameter", None if is_open else training.warm_up + 1, None)
+        # Where the optimizer reduces, gradients differ before its steps. If the weights do after the first step
+        # that moves them, nothing has excused that, and the gradients are the finding.
+        is_in_step = training.reducer in IN_STEP
+        is_open = is_in_step and training.warm_up > 0
+        training.expect(None if is_in_step else "parameter", None if is_open else training.warm_up + 1, None)
 
 
 FAULTS = [LeftOut, Bypassed, OtherBase, NotANumber, NotStepped, SkippedOnOne, OtherRate]
