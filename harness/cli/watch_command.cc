@@ -21,6 +21,7 @@
 #include "harness/cli/option_values.h"
 #include "harness/cli/screen_options.h"
 #include "harness/cli/watch_comparison.h"
+#include "harness/job/job_record.h"
 #include "harness/job/watch_job.h"
 #include "harness/job/watch_request.h"
 #include "harness/launch/python_on_path.h"
@@ -309,14 +310,10 @@ ExitStatus watch(const WatchWords& words) {
   }
   WatchedJob watched = watch_job(request, LOCKSTEP_VERSION);
   const Screen screen = screen_of(STDERR_FILENO, verbosity_of(words.verbosity), watched.folder);
-  int exit = watched.exit;
-  ToldComparison compared;
-  if (reference) {
-    compared = compare_with(*reference, words.against, watched, request.known, screen.width);
-    exit = with_comparison(exit, compared.status);
-  }
-  std::fputs((render_screen(watched.run, screen) + known_in_words(watched.run, request.known) +
-              compared.text + advice_on(watched.run, words))
+  std::string compared;
+  if (reference) compared = compare_with(*reference, words.against, watched, screen.width);
+  std::fputs((render_screen(watched.run, screen) + compared +
+              known_in_words(watched.run, request.known) + advice_on(watched.run, words))
                  .c_str(),
              stderr);
   if (words.runs_twice) run_again(request, watched, screen.width);
@@ -324,7 +321,8 @@ ExitStatus watch(const WatchWords& words) {
   const auto unwritten =
       write_reports(renderers, watched.run, watched.folder, request.known, stderr);
   if (unwritten) throw *unwritten;  // last: the verdict is said, and the record is complete
-  return static_cast<ExitStatus>(exit);
+  const JobRecord judged = without_known(watched.run.jobs[0], request.known);
+  return static_cast<ExitStatus>(exit_of(judged, watched.end));
 }
 
 }  // namespace

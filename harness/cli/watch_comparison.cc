@@ -65,26 +65,20 @@ std::optional<ForeignDifference> difference_from(const NamedJob& reference,
       fmt::format("compared with {}: {}", reference.files().shown(), verdict_in_words(diff))};
 }
 
-ToldComparison compare_with(const NamedJob& reference, const std::string& shown,
-                            WatchedJob& watched, const std::optional<KnownFindings>& known,
-                            std::size_t width) {
+std::string compare_with(const NamedJob& reference, const std::string& shown, WatchedJob& watched,
+                         std::size_t width) {
   try {
     const NamedJob job(watched.folder);
     const DiffRecord diff = diff_runs(reference.files(), job.files(),
                                       repetitions_of({&reference, &job}), DiffRequest());
     store(comparison_with_reference(diff, shown), watched);
-    return {"\n" + diff_in_words(diff, width) + keys_in_words(diff, known), status_of(diff, known)};
+    return "\n" + diff_in_words(diff, width);
   } catch (const Error& error) {
     const std::string text =
         fmt::format("The job was not compared: {}", printable_error(error.what()));
     store(undecided_comparison(ComparedWith::reference, shown, text), watched);
-    return {"\n" + text + "\n", ExitStatus::undecided};
+    return "\n" + text + "\n";
   }
-}
-
-int with_comparison(int exit, ExitStatus comparison) {
-  const bool is_own = exit > static_cast<int>(ExitStatus::not_applicable);
-  return is_own ? exit : static_cast<int>(worse(static_cast<ExitStatus>(exit), comparison));
 }
 
 void run_again(WatchRequest request, WatchedJob& first, std::size_t width) {

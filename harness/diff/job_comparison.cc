@@ -39,10 +39,9 @@ std::vector<std::vector<int>> ranks_of(const TensorDifference& one, const DiffSi
   return groups;
 }
 
-/// Requires: `diff` has a different step.
-Finding finding_of(const DiffRecord& diff) {
-  const StepDifference& step = *first_different(diff);
-  const auto faults = faults_of(step);
+/// Of tensors of one kind. Requires: `faults` is not empty.
+Finding finding_of(const std::vector<const TensorDifference*>& faults, const StepDifference& step,
+                   const DiffRecord& diff) {
   const TensorDifference& first = *faults.front();
   Finding finding;
   finding.claim = claim_of(first.quantity);
@@ -61,6 +60,24 @@ Finding finding_of(const DiffRecord& diff) {
   return finding;
 }
 
+/// One of each kind, in the order of the tensors. Requires: `diff` has a different step.
+std::vector<Finding> findings_of(const DiffRecord& diff) {
+  const StepDifference& step = *first_different(diff);
+  std::vector<std::vector<const TensorDifference*>> kinds;
+  for (const TensorDifference* one : faults_of(step)) {
+    const auto same = std::ranges::find_if(
+        kinds, [&](const auto& faults) { return kind_of(*faults.front()) == kind_of(*one); });
+    if (same == kinds.end()) {
+      kinds.push_back({one});
+    } else {
+      same->push_back(one);
+    }
+  }
+  std::vector<Finding> findings;
+  for (const auto& faults : kinds) findings.push_back(finding_of(faults, step, diff));
+  return findings;
+}
+
 }  // namespace
 
 JobComparison comparison_with_reference(const DiffRecord& diff, const std::string& folder) {
@@ -71,7 +88,7 @@ JobComparison comparison_with_reference(const DiffRecord& diff, const std::strin
   result.comparisons = comparisons_in(diff);
   if (result.verdict == Verdict::undecided) result.reason = comparison.sentence;
   if (result.verdict != Verdict::violated) return comparison;
-  result.findings.push_back(finding_of(diff));
+  result.findings = findings_of(diff);
   result.claim = result.findings.front().claim;
   return comparison;
 }

@@ -260,13 +260,6 @@ std::vector<Precision> precisions_in(const std::map<int, RankFacts>& facts) {
   return precisions;
 }
 
-/// With `--strict`, a verdict about some of the parameters is none.
-ExitStatus status_of_coverage(const JobRecord& job, const WatchRequest& request) {
-  const bool is_whole =
-      job.coverage.compared == job.coverage.parameters && job.coverage.until.empty();
-  return request.is_strict && !is_whole ? ExitStatus::undecided : ExitStatus::as_expected;
-}
-
 /// Where the training script of a command is: after its launchers and their options. The number of
 /// words if there is none.
 std::size_t place_of_script(const std::vector<std::string>& command) {
@@ -288,8 +281,6 @@ std::string title_of_command(std::vector<std::string> command) {
   return beginning(title, kMostOfATitle);
 }
 
-bool has_diverged(const JobRecord& job) { return first_difference(job) != nullptr; }
-
 }  // namespace
 
 RunRecord record_of_job(const WatchRequest& request) {
@@ -297,6 +288,7 @@ RunRecord record_of_job(const WatchRequest& request) {
   RunRecord run = record_of_new_job(title, request.agree_every);
   for (const std::string& word : request.command) run.command.push_back(mask_secrets(word));
   run.jobs[0].node = request.node;
+  run.jobs[0].demands = {request.expected, request.min_steps, request.is_strict};
   return run;
 }
 
@@ -355,50 +347,14 @@ void take_up(RunRecord& run, const fs::path& folder) {
   }
 }
 
-bool has_hung(const JobRecord& job) {
-  const bool stands_still =
-      std::any_of(job.exits.begin(), job.exits.end(),
-                  [](const RankExit& end) { return end.cause == ExitCause::no_progress; });
-  if (!job.elsewhere.empty()) return stands_still;  // the rank at fault may be there
-  return stands_still && job.mismatch && verdict_of(job) == Verdict::violated;
-}
-
-int exit_of(const JobRecord& job, const JobEnd& end, const WatchRequest& request) {
+int exit_of(const JobRecord& job, const JobEnd& end) {
+  if (job.demands.expected) {
+    return static_cast<int>(end.interrupted_by != 0 ? exit_status_of_signal(end.interrupted_by)
+                                                    : status_of(job));
+  }
   if (end.status != 0 && !end.is_cut) return end.status;
-  if (has_diverged(job) || has_hung(job) || first_not_finite(job))
-    return static_cast<int>(ExitStatus::failed);
   if (!job.node.empty() && verdict_of(job) != Verdict::violated) return 0;  // the others decide
-  if (is_incomparable(job) && !is_recording(job) && all_finished(job.exits)) {
-    return static_cast<int>(ExitStatus::not_applicable);
-  }
-  return static_cast<int>(worse(status_of(job), status_of_coverage(job, request)));
-}
-
-ExitStatus exit_by_expectation(const JobRecord& job, const JobEnd& end,
-                               const WatchRequest& request) {
-  if (end.interrupted_by != 0) return exit_status_of_signal(end.interrupted_by);
-  const bool diverged = has_diverged(job);
-  const bool hung = has_hung(job);
-  if (is_incomparable(job) && !hung) return ExitStatus::not_applicable;
-  if (request.expected == ExpectedOutcome::hangs) {
-    if (hung) return ExitStatus::as_expected;
-    return end.status == 0 && verdict_of(job) != Verdict::undecided ? ExitStatus::failed
-                                                                    : ExitStatus::undecided;
-  }
-  const bool is_not_finite = first_not_finite(job) != nullptr;
-  if (request.expected == ExpectedOutcome::diverges ||
-      request.expected == ExpectedOutcome::not_finite) {
-    if (request.expected == ExpectedOutcome::diverges ? diverged : is_not_finite) {
-      return ExitStatus::as_expected;
-    }
-    return end.status == 0 && verdict_of(job) == Verdict::holds ? ExitStatus::failed
-                                                                : ExitStatus::undecided;
-  }
-  if (diverged || hung || is_not_finite) return ExitStatus::failed;
-  const bool is_long_enough = job.steps.count >= request.min_steps;
-  const bool is_sound = end.status == 0 && verdict_of(job) == Verdict::holds && is_long_enough &&
-                        status_of_coverage(job, request) == ExitStatus::as_expected;
-  return is_sound ? ExitStatus::as_expected : ExitStatus::undecided;
+  return static_cast<int>(status_of(job));
 }
 
 }  // namespace lockstep

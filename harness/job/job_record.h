@@ -27,15 +27,9 @@ std::string torch_of(const std::filesystem::path& files);
 /// without saving another one, or never was.
 void take_up(RunRecord& run, const std::filesystem::path& folder);
 
-/// Whether ranks of a judged job waited in a collective for others that did not come.
-bool has_hung(const JobRecord& job);
-
-/// How `lockstep watch` exits after a judged job, without `--expect`: like the job if it failed,
-/// else by its verdict. The ranks of one machine of several decide nothing if they agree: 0.
-int exit_of(const JobRecord& job, const JobEnd& end, const WatchRequest& request);
-
-/// The same with `--expect`: whether the job was as expected.
-ExitStatus exit_by_expectation(const JobRecord& job, const JobEnd& end,
-                               const WatchRequest& request);
+/// How `lockstep watch` exits after a judged job: like the job if it failed, else by its verdict.
+/// The ranks of one machine of several decide nothing if they agree: 0. With `--expect`, only an
+/// interruption counts before whether the job was as expected.
+int exit_of(const JobRecord& job, const JobEnd& end);
 
 }  // namespace lockstep

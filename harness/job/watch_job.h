@@ -1,5 +1,6 @@
 #pragma once
 
+#include "harness/job/job_process.h"
 #include "harness/job/watch_request.h"
 #include "reports/record/run_record.h"
 
@@ -9,7 +10,7 @@ namespace lockstep {
 struct WatchedJob {
   std::string folder;  ///< of the run, as it was asked for
   RunRecord run;       ///< judged and saved
-  int exit = 0;        ///< the exit status of `lockstep watch`
+  JobEnd end;          ///< of its command
 };
 
 /// Runs the command of `request` with its ranks observed, then judges and saves what was seen.

@@ -113,7 +113,7 @@ Annotation annotation_of(const CellRecord& cell) {
 
 Annotation annotation_of(const JobRecord& job) {
   Annotation annotation;
-  annotation.is_error = verdict_of(job) == Verdict::violated;
+  annotation.is_error = status_of(job) == ExitStatus::failed;
   annotation.place = place_of(job);
   annotation.title = title_of(job);
   annotation.message = heading_of(job) + first_sentence(brief_findings(job));

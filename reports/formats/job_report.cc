@@ -184,8 +184,37 @@ std::string why_undecided(const JobRecord& job) {
   if (const ClaimResult* const open = first_undecided(job)) {
     return fmt::format("{}: {}", sentence(open->claim), open->reason);
   }
+  if (const std::string unmet = unmet_demand(job); !unmet.empty()) return unmet;
   if (job.processes == 0) return "it was not run";
   return job.results.empty() ? "nothing was claimed" : "its ranks were ended before they finished";
+}
+
+/// Whether its ranks agree, whatever was expected.
+std::string verdict_in_words(const JobRecord& job) {
+  switch (verdict_of(job)) {
+    case Verdict::violated:
+      return fmt::format("FAILED: {}", job.faults.empty() ? job.symptom.text : job.faults.front());
+    case Verdict::undecided:
+      break;
+    case Verdict::holds:
+      if (is_recording(job)) {
+        return fmt::format("recorded: {} of {}", counted(job.steps.count, "step"),
+                           counted(job.coverage.parameters, "parameter"));
+      }
+      return job.coverage.parameters == 0
+                 ? fmt::format("in lockstep: {}", steps_in_words(job.steps))
+                 : fmt::format("in lockstep: {}, {}", coverage_in_words(job),
+                               steps_in_words(job.steps));
+  }
+  return "UNDECIDED: " + agreement_so_far(job) + why_undecided(job);
+}
+
+/// "ranks differ from step 1 on" of "FAILED: ranks differ from step 1 on".
+std::string without_verdict(const std::string& words) {
+  for (const std::string_view verdict : {"FAILED: ", "UNDECIDED: "}) {
+    if (words.starts_with(verdict)) return words.substr(verdict.size());
+  }
+  return words;
 }
 
 std::string nothing_observed(const JobRecord& job) {
@@ -208,22 +237,18 @@ std::string title_of(const JobRecord& job) {
 std::string heading_of(const JobRecord& job) {
   if (job.not_run) return fmt::format("NOT RUN: {}", job.not_run->reason);
   if (job.world_size == 0) return nothing_observed(job);
-  switch (verdict_of(job)) {
-    case Verdict::violated:
-      return fmt::format("FAILED: {}", job.faults.empty() ? job.symptom.text : job.faults.front());
-    case Verdict::undecided:
-      break;
-    case Verdict::holds:
-      if (is_recording(job)) {
-        return fmt::format("recorded: {} of {}", counted(job.steps.count, "step"),
-                           counted(job.coverage.parameters, "parameter"));
-      }
-      return job.coverage.parameters == 0
-                 ? fmt::format("in lockstep: {}", steps_in_words(job.steps))
-                 : fmt::format("in lockstep: {}, {}", coverage_in_words(job),
-                               steps_in_words(job.steps));
+  if (is_to_agree(job)) return verdict_in_words(job);
+  const std::string_view expected = name(*job.demands.expected);
+  switch (status_of(job)) {
+    case ExitStatus::as_expected:
+      return fmt::format("as expected ({}): {}", expected, job.symptom.text);
+    case ExitStatus::failed:
+      return fmt::format("NOT AS EXPECTED ({}): {}", expected,
+                         without_verdict(verdict_in_words(job)));
+    default:
+      return fmt::format("UNDECIDED (expected: {}): {}", expected,
+                         without_verdict(verdict_in_words(job)));
   }
-  return "UNDECIDED: " + agreement_so_far(job) + why_undecided(job);
 }
 
 std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownFinding>& findings) {
@@ -262,6 +287,10 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
                     one.reason));
   }
   for (std::string& line : ended_in_words(job)) lines.push_back(std::move(line));
+  if (job.command_status.value_or(0) != 0 && all_finished(job.exits) && !job.exits.empty()) {
+    lines.push_back(fmt::format("all ranks finished, but the command ended with status {}",
+                                *job.command_status));
+  }
   if (const Finding* const first = first_difference(job)) {
     lines.push_back(traffic_in_words(job, first->step));
   }

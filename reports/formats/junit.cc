@@ -65,15 +65,14 @@ std::string_view element_of(const CellRecord& cell) {
 
 std::string_view element_of(const JobRecord& job) {
   if (job.not_run) return kError;
-  switch (verdict_of(job)) {
-    case Verdict::holds:
+  switch (status_of(job)) {
+    case ExitStatus::as_expected:
       return "";
-    case Verdict::undecided:
+    case ExitStatus::failed:
+      return kFailure;
+    default:
       return kError;
-    case Verdict::violated:
-      break;
   }
-  return kFailure;
 }
 
 /// Why a case is unexpected: the stable words of the attribute `type`.
@@ -209,8 +208,8 @@ std::string with_numbers(const std::string& cause, const Record& record) {
 std::string message_of(const JobRecord& job) {
   if (job.not_run) return job.not_run->reason;
   if (!job.faults.empty()) return job.faults.front();
-  if (verdict_of(job) == Verdict::violated) return with_numbers(job.symptom.text, job);
-  return heading_of(job);
+  const bool is_symptom = is_to_agree(job) && verdict_of(job) == Verdict::violated;
+  return is_symptom ? with_numbers(job.symptom.text, job) : heading_of(job);
 }
 
 void set_place(pugi::xml_node node, const SourcePlace& place) {
@@ -321,8 +320,9 @@ void add_scenario(pugi::xml_node root, const RunRecord& run, const std::string& 
 
 CaseType type_of(const JobRecord& job) {
   if (job.not_run) return CaseType::machine_failed;
-  if (!job.faults.empty()) return CaseType::unexpected_finding;
-  return verdict_of(job) == Verdict::undecided ? CaseType::undecided : type_by_symptom(job);
+  if (status_of(job) != ExitStatus::failed) return CaseType::undecided;
+  if (!is_to_agree(job)) return CaseType::not_reproduced;
+  return job.faults.empty() ? type_by_symptom(job) : CaseType::unexpected_finding;
 }
 
 /// A suite of one case.

@@ -77,20 +77,25 @@ std::string name_of(const JobRecord& job, const std::vector<JobRecord>& jobs) {
   return alike > 1 ? fmt::format("{} ({})", job.title, job.folder) : job.title;
 }
 
+/// Several jobs are numbered, for their folds. The result of a single one is in the page's title.
 std::string job_table(const RunRecord& run, std::size_t most) {
-  const std::vector<Column> columns{Column("job", 0, Align::left), Column("ranks"), Column("steps"),
-                                    Column("parameters compared"),
-                                    Column("result", 0, Align::left)};
+  std::vector<Column> columns{Column("job", 0, Align::left), Column("ranks"), Column("steps"),
+                              Column("parameters compared")};
+  const bool is_alone = run.jobs.size() == 1 && !has_detections(run);
+  if (!is_alone) columns.emplace_back("result", 0, Align::left);
   std::vector<PageRow> rows;
   for (const JobRecord& job : run.jobs) {
     const Coverage& coverage = job.coverage;
-    rows.push_back(
-        {{name_of(job, run.jobs), std::to_string(job.world_size), std::to_string(job.steps.count),
-          coverage.parameters == 0
-              ? "-"
-              : fmt::format("{} of {}", coverage.compared, coverage.parameters),
-          heading_of(job)},
-         status_of(job) == ExitStatus::as_expected});
+    const std::string name = name_of(job, run.jobs);
+    PageRow row;
+    row.cells = {run.jobs.size() == 1 ? name : fmt::format("{}: {}", rows.size() + 1, name),
+                 std::to_string(job.world_size), std::to_string(job.steps.count),
+                 coverage.parameters == 0
+                     ? "-"
+                     : fmt::format("{} of {}", coverage.compared, coverage.parameters)};
+    if (!is_alone) row.cells.push_back(heading_of(job));
+    row.is_as_expected = status_of(job) == ExitStatus::as_expected;
+    rows.push_back(std::move(row));
   }
   return table_of(columns, std::move(rows), most);
 }
@@ -107,14 +112,17 @@ std::string tables_text(const RunRecord& run) {
 std::string title_of(const RunRecord& run) {
   if (!has_detections(run) && run.jobs.size() == 1) {
     const JobRecord& job = run.jobs.front();
-    const bool do_agree = status_of(job) == ExitStatus::as_expected && !is_recording(job);
+    const bool do_agree =
+        is_to_agree(job) && status_of(job) == ExitStatus::as_expected && !is_recording(job);
     return do_agree ? "all ranks agree" : heading_of(job);
   }
   if (!has_detections(run)) {
     const auto right = std::count_if(run.jobs.begin(), run.jobs.end(), [](const JobRecord& job) {
       return status_of(job) == ExitStatus::as_expected;
     });
-    return fmt::format("{} of {} jobs in lockstep", right, run.jobs.size());
+    const bool are_to_agree = std::ranges::all_of(run.jobs, is_to_agree);
+    return fmt::format("{} of {} jobs {}", right, run.jobs.size(),
+                       are_to_agree ? "in lockstep" : "as expected");
   }
   const auto right = std::count_if(run.cells.begin(), run.cells.end(), [](const CellRecord& cell) {
     return result_of(cell) == Result::as_expected;
@@ -189,7 +197,9 @@ std::string markdown_page(const RunRecord& run, const PageLimits& limits) {
   const std::string head = head_of(run);
   const std::vector<Section> sections = sections_of(run);
   Folds folds(limits.of_list);
-  for (const JobRecord& job : run.jobs) folds.add(job);
+  for (std::size_t i = 0; i < run.jobs.size(); ++i) {
+    folds.add(run.jobs[i], run.jobs.size() == 1 ? "Job" : fmt::format("Job {}", i + 1));
+  }
   for (const Section& section : sections) folds.add(section);
   folds.add(Part::extra, "Margins", margins_text(sections, limits.of_list));
   folds.add(Part::list, "Environment", environment_text(run));

@@ -138,15 +138,14 @@ std::string symptom_of(const std::vector<const ShownCell*>& cells, Naming naming
 }
 
 Part part_of(const JobRecord& job) {
-  switch (verdict_of(job)) {
-    case Verdict::violated:
+  switch (status_of(job)) {
+    case ExitStatus::as_expected:
+      return Part::detail;
+    case ExitStatus::failed:
       return Part::wrong;
-    case Verdict::undecided:
+    default:
       return Part::undecided;
-    case Verdict::holds:
-      break;
   }
-  return Part::detail;
 }
 
 }  // namespace
@@ -191,7 +190,7 @@ void Folds::add(Part part, const std::string& summary, const std::string& body) 
 }
 
 /// A job with nothing to add to its row of the table has no fold.
-void Folds::add(const JobRecord& job) {
+void Folds::add(const JobRecord& job, const std::string& title) {
   const Part part = part_of(job);
   std::vector<std::string> points;
   for (const std::string& line : lines_of(job)) {
@@ -199,7 +198,7 @@ void Folds::add(const JobRecord& job) {
   }
   const std::string text = list_text(points, most_) + "\n" + mismatch_details(job);
   if (text == "\n" && job.tables.empty()) return;
-  open(part, title_of(job), heading_of(job));
+  open(part, title, heading_of(job));
   if (text != "\n") put(part, text);
   for (const Table& table : job.tables) {
     const std::string charts = drift_charts(table);

@@ -30,7 +30,8 @@ class Folds {
   /// `most`: bytes of the list of one cell or job.
   explicit Folds(std::size_t most) : most_(most) {}
 
-  void add(const JobRecord& job);
+  /// `title`: of the job in the page, whose table has its name.
+  void add(const JobRecord& job, const std::string& title);
   void add(const Section& section);
 
   /// Adds a piece that is a fold itself. `body`: Markdown; nothing is added without one.

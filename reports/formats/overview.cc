@@ -70,10 +70,11 @@ std::string sentence_about_jobs(const RunRecord& run) {
     return fmt::format("{}: {}{}", title_of(run.jobs[0]), heading,
                        heading.ends_with('.') ? "" : ".");
   }
-  const auto in_lockstep = std::count_if(run.jobs.begin(), run.jobs.end(), [](const auto& job) {
+  const auto as_expected = std::count_if(run.jobs.begin(), run.jobs.end(), [](const auto& job) {
     return status_of(job) == ExitStatus::as_expected;
   });
-  return fmt::format("{} jobs: {} in lockstep.", jobs, in_lockstep);
+  return fmt::format("{} jobs: {} {}.", jobs, as_expected,
+                     std::ranges::all_of(run.jobs, is_to_agree) ? "in lockstep" : "as expected");
 }
 
 }  // namespace

@@ -75,6 +75,7 @@ SummaryJson summary_of(const JobRecord& job) {
   SummaryJson json;
   json["label"] = label_of(job);
   json["verdict"] = is_recording(job) ? kRecorded : name(verdict_of(job));
+  if (job.demands.expected) json["expected"] = name(*job.demands.expected);
   json["exit_status"] = static_cast<int>(status_of(job));
   json["command_status"] = or_null(job.command_status);
   json["sentence"] = heading_of(job);

@@ -386,6 +386,13 @@ struct Fields<JobComparison> {
 };
 
 template <>
+struct Fields<JobDemands> {
+  static constexpr auto list = std::tuple(field("expected", &JobDemands::expected, kSince2),
+                                          field("min_steps", &JobDemands::min_steps, kSince2),
+                                          field("is_strict", &JobDemands::is_strict, kSince2));
+};
+
+template <>
 struct Fields<JobRecord> {
   static constexpr auto list = std::tuple_cat(
       std::tuple(field("id", &JobRecord::id, kSince2), field("title", &JobRecord::title, kSince2),
@@ -412,7 +419,8 @@ struct Fields<JobRecord> {
                  field("command_status", &JobRecord::command_status, kSince2),
                  field("skipped_by", &JobRecord::skipped_by, kSince2),
                  field("comparisons", &JobRecord::comparisons, kSince2),
-                 field("command_error", &JobRecord::command_error, kSince2)));
+                 field("command_error", &JobRecord::command_error, kSince2),
+                 field("demands", &JobRecord::demands, kSince2)));
 };
 
 template <>

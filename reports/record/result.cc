@@ -202,6 +202,14 @@ const Finding* first_not_finite(const JobRecord& job) {
   return nullptr;
 }
 
+bool has_hung(const JobRecord& job) {
+  const bool stands_still =
+      std::any_of(job.exits.begin(), job.exits.end(),
+                  [](const RankExit& end) { return end.cause == ExitCause::no_progress; });
+  if (!job.elsewhere.empty()) return stands_still;  // the rank at fault may be there
+  return stands_still && job.mismatch && verdict_of(job) == Verdict::violated;
+}
+
 const Finding* first_fault_of_values(const JobRecord& job) {
   const Finding* const apart = first_difference(job);
   const Finding* const not_finite = first_not_finite(job);

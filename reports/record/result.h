@@ -36,6 +36,9 @@ const Finding* first_not_finite(const JobRecord& job);
 /// The earlier of both; in one step, the latter.
 const Finding* first_fault_of_values(const JobRecord& job);
 
+/// Whether ranks of a judged job waited in a collective for others that did not come.
+bool has_hung(const JobRecord& job);
+
 /// Whether the result contradicts the declaration.
 bool is_failure(Result result);
 

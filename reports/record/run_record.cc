@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reports/record/result.h"
+
 namespace lockstep {
 
 namespace {
@@ -91,17 +93,41 @@ ExitStatus status_of(CellVerdict verdict) {
 
 }  // namespace
 
+bool is_to_agree(const JobRecord& job) {
+  return job.demands.expected.value_or(ExpectedOutcome::agrees) == ExpectedOutcome::agrees;
+}
+
 bool is_recording(const JobRecord& job) {
   const Coverage& coverage = job.coverage;
   const bool are_alone = job.world_size == 1 || (coverage.declared == coverage.parameters &&
                                                  coverage.ranks == job.world_size);
   const bool is_sound = job.faults.empty() && job.unsealed.empty() && !job.exits.empty() &&
                         all_finished(job.exits) && !job.results.empty();
-  return coverage.parameters > 0 && are_alone && is_sound && is_incomparable(job) &&
+  const bool is_enough = !job.demands.expected && !job.demands.is_strict;
+  return coverage.parameters > 0 && are_alone && is_sound && is_enough && is_incomparable(job) &&
          std::all_of(job.results.begin(), job.results.end(), [](const ClaimResult& result) {
            const bool is_empty = is_about_agreement(result.claim) && result.comparisons == 0;
            return is_empty || result.verdict == Verdict::holds;
          });
+}
+
+std::string unmet_demand(const JobRecord& job) {
+  const JobDemands& demands = job.demands;
+  const Coverage& coverage = job.coverage;
+  if (demands.is_strict && coverage.compared != coverage.parameters) {
+    return fmt::format("with --strict: {} of {} parameters were compared", coverage.compared,
+                       coverage.parameters);
+  }
+  if (demands.is_strict && !coverage.until.empty()) {
+    return fmt::format("with --strict: {} was compared until step {} of {}",
+                       coverage.until[0].example, coverage.until[0].step, job.steps.last);
+  }
+  if (demands.expected != ExpectedOutcome::agrees) return "";
+  if (job.steps.count < demands.min_steps) {
+    return fmt::format("--min-steps asks for {}", demands.min_steps);
+  }
+  const int status = job.command_status.value_or(0);
+  return status == 0 ? "" : fmt::format("the job's command ended with status {}", status);
 }
 
 Verdict verdict_of(const JobRecord& job) {
@@ -111,10 +137,11 @@ Verdict verdict_of(const JobRecord& job) {
                     : is_open                              ? Verdict::undecided
                                                            : Verdict::violated;
   if (!job.faults.empty()) verdict = Verdict::violated;
-  if (!job.unsealed.empty()) verdict = merge(verdict, Verdict::undecided);
+  const bool is_whole = job.unsealed.empty() && !job.results.empty() && all_finished(job.exits) &&
+                        unmet_demand(job).empty();
+  if (!is_whole) verdict = merge(verdict, Verdict::undecided);
   for (const ClaimResult& result : job.results) verdict = merge(verdict, result.verdict);
-  return job.results.empty() || !all_finished(job.exits) ? merge(verdict, Verdict::undecided)
-                                                         : verdict;
+  return verdict;
 }
 
 ExitStatus status_of(Verdict verdict) {
@@ -136,15 +163,46 @@ bool is_incomparable(const JobRecord& job) {
          });
 }
 
-ExitStatus status_of(const JobRecord& job) {
+namespace {
+
+/// That of the comparisons with references, which are results of the job.
+ExitStatus status_of_comparisons(const JobRecord& job) {
+  ExitStatus status = ExitStatus::as_expected;
+  for (const ClaimResult& result : job.results) {
+    if (result.claim.predicate == Predicate::equal_reference) {
+      status = worse(status, status_of(result.verdict));
+    }
+  }
+  return status;
+}
+
+/// Whether the job diverged, hung or became not finite as `expected`, which is not that it agrees.
+ExitStatus status_of_fault(const JobRecord& job, ExpectedOutcome expected) {
+  const bool is_there = expected == ExpectedOutcome::hangs      ? has_hung(job)
+                        : expected == ExpectedOutcome::diverges ? first_difference(job) != nullptr
+                                                                : first_not_finite(job) != nullptr;
+  if (is_there) return ExitStatus::as_expected;
+  if (is_incomparable(job)) return ExitStatus::not_applicable;
+  // A hang is missing as soon as the job ended, whatever its ranks did; a fault of values, if none
+  // is there.
   const Verdict verdict = verdict_of(job);
-  const bool has_run = !job.not_run && !job.exits.empty() && all_finished(job.exits);
-  const bool has_reference = std::ranges::any_of(job.comparisons, [](const JobComparison& one) {
-    return one.with == ComparedWith::reference;
-  });
-  return has_run && verdict == Verdict::undecided && is_incomparable(job) && !has_reference
-             ? ExitStatus::not_applicable
-             : status_of(verdict);
+  const bool is_missing = expected == ExpectedOutcome::hangs ? verdict != Verdict::undecided
+                                                             : verdict == Verdict::holds;
+  return is_missing && job.command_status.value_or(0) == 0 ? ExitStatus::failed
+                                                           : ExitStatus::undecided;
+}
+
+}  // namespace
+
+ExitStatus status_of(const JobRecord& job) {
+  const ExitStatus compared = status_of_comparisons(job);
+  if (!is_to_agree(job)) return worse(status_of_fault(job, *job.demands.expected), compared);
+  const Verdict verdict = verdict_of(job);
+  const bool has_ended = job.exits.empty() ? job.command_status == 0 : all_finished(job.exits);
+  const bool has_run = !job.not_run && has_ended && !job.demands.is_strict;
+  const bool is_open = verdict == Verdict::undecided && compared == ExitStatus::as_expected;
+  return is_open && has_run && is_incomparable(job) ? ExitStatus::not_applicable
+                                                    : status_of(verdict);
 }
 
 ExitStatus exit_status(const RunRecord& run) {

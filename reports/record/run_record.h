@@ -12,6 +12,7 @@
 #include "reports/record/cell.h"
 #include "reports/record/claim.h"
 #include "reports/record/execution.h"
+#include "reports/record/expected_outcome.h"
 
 namespace lockstep {
 
@@ -243,8 +244,17 @@ struct JobComparison {
   bool operator==(const JobComparison&) const = default;
 };
 
+/// What the user of a watched job asked of it.
+struct JobDemands {
+  std::optional<ExpectedOutcome> expected = {};  ///< absent: that its ranks agree, as far as seen
+  std::int64_t min_steps = 1;  ///< that all ranks observe, where they are expected to agree
+  bool is_strict = false;      ///< a parameter that was not compared leaves the job undecided
+
+  bool operator==(const JobDemands&) const = default;
+};
+
 /// A training job that was watched while it ran. Its steps may be unknown in number, sparse, and
-/// end anywhere. It has no expectation.
+/// end anywhere.
 struct JobRecord : Execution {
   std::string id;     ///< random, drawn at the launch; its files contain it
   std::string title;  ///< name in sentences: "torchrun train.py"
@@ -277,6 +287,7 @@ struct JobRecord : Execution {
   /// The error that ended a process of the command before an optimizer stepped in any; empty: none
   /// is known.
   std::string command_error = {};
+  JobDemands demands = {};
 
   bool operator==(const JobRecord&) const = default;
 };
@@ -326,19 +337,27 @@ PlannedCounts counts_of(const RunRecord& run);
 
 /// Verdict of a judged job. It is violated if a claim is or if its files have faults. It is also
 /// violated if the ranks failed in a way that no claim covers, such as dying. It holds if every
-/// claim does and every rank finished, and for a recording.
+/// claim does, every rank finished and `unmet_demand` is empty, and for a recording.
 Verdict verdict_of(const JobRecord& job);
+
+/// Why a job whose ranks agreed is undecided all the same: "with --strict: 118 of 120 parameters
+/// were compared". Empty: it has all that was asked of it.
+std::string unmet_demand(const JobRecord& job);
+
+/// Whether its ranks are expected to agree, also where nothing else was asked of the job.
+bool is_to_agree(const JobRecord& job);
 
 /// Whether no value of a rank was compared with another rank's, and none was found to be without
 /// one.
 bool is_incomparable(const JobRecord& job);
 
 /// Whether the job only recorded values for later comparisons: it has one rank, or each part of its
-/// tensors has one holder by declaration. Nothing else of it is undecided or wrong.
+/// tensors has one holder by declaration. Nothing else of it is undecided or wrong, and nobody
+/// asked for ranks that agree.
 bool is_recording(const JobRecord& job);
 
-/// Exit status of a judged job. It is `not_applicable` if the job is incomparable though all its
-/// ranks finished, and no recording.
+/// Exit status of a judged job: whether it is as expected (`JobDemands`). It is `not_applicable` if
+/// the job is incomparable though all its ranks finished, and no recording.
 ExitStatus status_of(const JobRecord& job);
 
 /// That of a verdict alone.

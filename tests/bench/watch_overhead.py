@@ -73,13 +73,15 @@ def timed(step, kind):
 
 def measure(step, modules):
     """A list of triples of (wall, CPU), in the order of KINDS."""
-    from lockstep import _hook
+    from lockstep import _hook, _watcher
 
     triples = []
     for _ in range(BLOCKS):
         restart(modules)
         for kind in KINDS:  # describes the tensors
             timed(step, kind)
+        for _ in range(_watcher._STEPS_WITH_BOTH):  # observes parameters before the step, too
+            timed(step, "observed")
         for turn in range(TRIPLES):
             order = KINDS[turn % 3:] + KINDS[:turn % 3]
             times = {kind: timed(step, kind) for kind in order}

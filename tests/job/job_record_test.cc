@@ -37,23 +37,5 @@ TEST(RecordOfAJob, HasTheWholeCommand) {
               testing::ElementsAre("lockstep", "watch", "--", "/bin/true"));
 }
 
-TEST(ExitOfAJob, IsUndecidedOfPartsOnlyIfItIsStrict) {
-  JobRecord job;
-  job.world_size = 2;
-  job.exits.resize(2);
-  job.symptom.kind = SymptomKind::right;
-  ClaimResult& result = job.results.emplace_back();
-  result.claim = agree_across_ranks(Kind::gradient, Phase::pre_step);
-  result.verdict = Verdict::holds;
-  result.comparisons = 4;
-  job.coverage.parameters = job.coverage.compared = 2;
-  WatchRequest strict;
-  strict.is_strict = true;
-  EXPECT_EQ(exit_of(job, JobEnd{}, strict), 0);
-  job.coverage.until = {{Kind::gradient, 4, 1, "0.bias"}};
-  EXPECT_EQ(exit_of(job, JobEnd{}, {}), 0);
-  EXPECT_EQ(exit_of(job, JobEnd{}, strict), 2);
-}
-
 }  // namespace
 }  // namespace lockstep

@@ -50,7 +50,7 @@ bool is_planted(const nlohmann::json& expected, const Finding* finding) {
 /// Some faults leave open whether they are one: `exits` has 2, too. The report has the words
 /// `says`, if given, and names the tensor of a job that is undecided.
 bool is_judged_right(const nlohmann::json& expected, const JobRecord& job) {
-  const int status = exit_of(job, JobEnd{}, {});
+  const int status = exit_of(job, JobEnd{});
   const std::vector<int> exits = expected.value("exits", std::vector<int>{1});
   if (std::find(exits.begin(), exits.end(), status) == exits.end()) return false;
   const std::string report = told("", expected.at("tensor"), job);
@@ -68,7 +68,7 @@ void count(const std::string& training, const nlohmann::json& expected, const Jo
   const nlohmann::json& found = expected.at("found");
   if (found.is_null()) {
     ++counts.healthy;
-    if (first_fault_of_values(job) || exit_of(job, JobEnd{}, {}) != 0) {
+    if (first_fault_of_values(job) || exit_of(job, JobEnd{}) != 0) {
       counts.false_alarms.push_back(told(training, expected, job));
     }
     return;

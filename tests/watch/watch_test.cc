@@ -119,7 +119,7 @@ TEST_P(HealthyTraining, RaisesNoAlarm) {
   EXPECT_TRUE(job.faults.empty()) << said_of(job);
   // Parts by declaration are recorded; a stage that does not say so has nothing to compare.
   const bool is_told = expected.compared > 0 || job.coverage.declared == expected.parameters;
-  EXPECT_EQ(exit_of(job, JobEnd{}, {}), is_told ? 0 : 3) << said_of(job);
+  EXPECT_EQ(exit_of(job, JobEnd{}), is_told ? 0 : 3) << said_of(job);
   EXPECT_EQ(is_recording(job), expected.compared == 0 && is_told);
 }
 
@@ -156,7 +156,7 @@ class FaultyTraining : public testing::TestWithParam<Fault> {};
 TEST_P(FaultyTraining, IsFoundAtItsStepAndTensor) {
   const Fault& fault = GetParam();
   const JobRecord job = Trainings::get().judged(fault.name, fault.agree_every);
-  EXPECT_EQ(exit_of(job, JobEnd{}, {}), 1) << said_of(job);
+  EXPECT_EQ(exit_of(job, JobEnd{}), 1) << said_of(job);
   const Finding* const found = first_difference(job);
   ASSERT_NE(found, nullptr) << said_of(job);
   EXPECT_EQ(found->claim.kind, fault.kind) << said_of(job);
@@ -192,9 +192,9 @@ TEST(RanksThatAgreeNowAndThen, AreToldFromThoseThatNeverDo) {
   EXPECT_THAT(said_of(Trainings::get().judged("local_sgd_stops", 3)),
               testing::HasSubstr("have to agree every 3 steps, and last did in step 5"));
   // A shorter period than that of the training.
-  EXPECT_EQ(exit_of(Trainings::get().judged("local_sgd", 2), JobEnd{}, {}), 1);
+  EXPECT_EQ(exit_of(Trainings::get().judged("local_sgd", 2), JobEnd{}), 1);
   const JobRecord apart = Trainings::get().judged("local_sgd_begins_apart", 3);
-  EXPECT_EQ(exit_of(apart, JobEnd{}, {}), 2) << said_of(apart);
+  EXPECT_EQ(exit_of(apart, JobEnd{}), 2) << said_of(apart);
 }
 
 TEST(EverythingElse, IsComparedAndDecidesNothing) {
@@ -287,7 +287,7 @@ TEST(ComputedReplicas, AgreeUpToRounding) {
 
 TEST(UnmarkedShards, AreNoAlarmAndNoAgreement) {
   const JobRecord job = Trainings::get().judged("unmarked_shards");
-  EXPECT_EQ(exit_of(job, JobEnd{}, {}), 2) << said_of(job);
+  EXPECT_EQ(exit_of(job, JobEnd{}), 2) << said_of(job);
   EXPECT_EQ(job.coverage.unshared, 4);
   EXPECT_THAT(said_of(job), testing::HasSubstr("each rank holds its own shard"));
 }
@@ -295,7 +295,7 @@ TEST(UnmarkedShards, AreNoAlarmAndNoAgreement) {
 /// The ranks agree for as long as they were observed, which is no agreement of the job.
 TEST(FailedHook, LeavesTheJobUndecided) {
   const JobRecord job = Trainings::get().judged("hook_fails");
-  EXPECT_EQ(exit_of(job, JobEnd{}, {}), 2) << said_of(job);
+  EXPECT_EQ(exit_of(job, JobEnd{}), 2) << said_of(job);
   EXPECT_EQ(job.steps.last, 3);
   EXPECT_THAT(said_of(job), testing::HasSubstr("note: rank 1: no longer observed: "));
 }
@@ -303,7 +303,7 @@ TEST(FailedHook, LeavesTheJobUndecided) {
 /// A part that is not trained could be a shard. It is observed all the same.
 TEST(PartThatNoOptimizerHolds, IsComparedBeforeTheFirstStep) {
   const JobRecord job = Trainings::get().judged("frozen_part_differs");
-  EXPECT_EQ(exit_of(job, JobEnd{}, {}), 2) << said_of(job);
+  EXPECT_EQ(exit_of(job, JobEnd{}), 2) << said_of(job);
   EXPECT_EQ(job.coverage.parameters, 4) << said_of(job);
   EXPECT_THAT(said_of(job), testing::HasSubstr("0.weight differ between ranks before the first "
                                                "step, and no gradient says that they are copies"));
@@ -311,7 +311,7 @@ TEST(PartThatNoOptimizerHolds, IsComparedBeforeTheFirstStep) {
 
 TEST(StepsInSeveralThreads, AreNotObservedAndSaidSo) {
   const JobRecord job = Trainings::get().judged("threads_step");
-  EXPECT_EQ(exit_of(job, JobEnd{}, {}), 2) << said_of(job);
+  EXPECT_EQ(exit_of(job, JobEnd{}), 2) << said_of(job);
   EXPECT_THAT(said_of(job), testing::HasSubstr("optimizers step in several threads at once"));
 }
 
