@@ -34,7 +34,7 @@ constexpr const char* kRecords = "2000";
 }  // namespace
 
 HookFiles find_hook() {
-  return {installed("share/lockstep/python"), installed("lib/lockstep/liblockstep_watch.so")};
+  return {installed("share/lockstep/python/start"), installed("lib/lockstep/liblockstep_watch.so")};
 }
 
 std::vector<std::pair<std::string, std::string>> watched_variables(const WatchRequest& request,

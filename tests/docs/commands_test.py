@@ -108,7 +108,7 @@ LISTED = {
     ("docs/performance.md", "ci/build release fingerprint_bench"): BUILDS,
     ("docs/performance.md", "python3 tests/bench/performance_table.py build/release/bin/fingerprint_bench"):
         Listed(cannot="measures for minutes"),
-    ("docs/performance.md", "PYTHONPATH=harness/watch/python "
+    ("docs/performance.md", "PYTHONPATH=harness/watch/python/start "
      "LOCKSTEP_WATCH_LIBRARY=build/release/lib/lockstep/liblockstep_watch.so LOCKSTEP_WATCH_FOLDER=$(mktemp -d) "
      "LOCKSTEP_WATCH_JOB=bench OMP_NUM_THREADS=1 torchrun --nproc-per-node 2 tests/bench/watch_overhead.py"):
         Listed(cannot="measures for minutes"),

@@ -5,11 +5,13 @@ import sys
 
 __all__ = ["observe", "stop", "watch"]
 
+_is_lockstep = True  # a job may have another module of this name
+
 
 def observe(name, value):
     """Records `value`, a tensor or a number, under `name` in the current step: the one whose
     optimizer step was the last. No verdict depends on it. If nothing is watched, it does nothing."""
-    hook = sys.modules.get("lockstep._hook")
+    hook = sys.modules.get("_lockstep._hook")
     if hook is not None and hook.watcher is not None:
         hook.watcher.observe_value(name, value)
 
@@ -43,7 +45,7 @@ def watch(out=None, every=1, start=1, until=None, tensors=None, ignore=None, rep
     Raises ValueError if an argument is wrong, and RuntimeError if the folder holds an earlier job or
     cannot be written, if this process is watched already, or if Lockstep's library cannot be loaded.
     A failure while the job trains prints a line and raises nothing."""
-    from lockstep import _in_code
+    from _lockstep import _in_code
 
     return _in_code.watch(out, _in_code.settings_of(every, start, until, tensors, ignore, replicas, data,
                                                     also, agree_every, keep_before, keep, history, modules))
@@ -52,6 +54,6 @@ def watch(out=None, every=1, start=1, until=None, tensors=None, ignore=None, rep
 def stop():
     """Ends what `watch` began: writes everything that is pending and closes the files. The last rank to
     stop completes the record of the job. Without `watch` it does nothing."""
-    from lockstep import _in_code
+    from _lockstep import _in_code
 
     _in_code.stop()

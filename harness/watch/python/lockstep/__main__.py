@@ -3,7 +3,7 @@
 import os
 import sys
 
-from lockstep._installed import path_of
+from _lockstep._installed import path_of
 
 
 def _tell_torch():

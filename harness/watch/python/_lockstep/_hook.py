@@ -4,9 +4,9 @@ import atexit
 import functools
 import os
 
-from lockstep import _settings, _stalls
-from lockstep._process import at_end, has_joined
-from lockstep._watcher import Watcher
+from _lockstep import _settings, _stalls
+from _lockstep._process import at_end, has_joined
+from _lockstep._watcher import Watcher
 
 watcher = None  # of this process, once torch's optimizers are imported
 _optimizers = None  # the module `torch.optim.optimizer`

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 
-from lockstep import _objects, _settings
+from _lockstep import _objects, _settings
 
 # Imported modules, and the function of `_hook` that each is passed to.
 _MODULES = {"torch.optim.optimizer": "on_optimizer_module",
@@ -25,7 +25,7 @@ def _pass(module, action):
     """Passes an imported module to the hook."""
     if _settings.current is None:
         return
-    from lockstep import _hook
+    from _lockstep import _hook
 
     getattr(_hook, action)(module)
 
@@ -84,6 +84,14 @@ def take_imported():
             _pass(sys.modules[name], action)
 
 
+def tell_of_namesake():
+    """Says that the job's own module `lockstep` takes the place of this one's functions."""
+    module = sys.modules.get("lockstep")
+    if module is not None and not hasattr(module, "_is_lockstep"):
+        say("the job has a module of its own named lockstep (%s): lockstep.observe() and lockstep.watch() are not "
+            "available in it" % getattr(module, "__file__", "unknown place"))
+
+
 def note_error_at_end():
     """Once this process ends by an error before an optimizer stepped in it, writes that error: it may be the
     reason why nothing was observed."""
@@ -92,7 +100,7 @@ def note_error_at_end():
 
 def _note_error(process):
     error = getattr(sys, "last_value", None)
-    hook = sys.modules.get("lockstep._hook")
+    hook = sys.modules.get("_lockstep._hook")
     watcher = getattr(hook, "watcher", None)
     if error is None or os.getpid() != process or watcher is not None and watcher.has_begun():
         return

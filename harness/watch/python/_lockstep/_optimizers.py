@@ -3,11 +3,11 @@
 import re
 import weakref
 
-from lockstep import _configuration
-from lockstep._names import Names
-from lockstep._objects import objects_of
-from lockstep._placement import Replicas
-from lockstep._rows import Named
+from _lockstep import _configuration
+from _lockstep._names import Names
+from _lockstep._objects import objects_of
+from _lockstep._placement import Replicas
+from _lockstep._rows import Named
 
 
 class WatchedOptimizer:

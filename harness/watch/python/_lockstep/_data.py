@@ -1,7 +1,7 @@
 """The samples that a rank sees: the inputs of the outermost forward passes."""
 
-from lockstep._placement import is_stand_in
-from lockstep._rows import Named, Rows
+from _lockstep._placement import is_stand_in
+from _lockstep._rows import Named, Rows
 
 _MOST_BATCHES = 1024  # of a step that are observed
 _MOST_OF_EVALUATION = 64  # modules in evaluation mode may train, or run through a whole data set

@@ -3,7 +3,7 @@ torch on a DTensor, because it could communicate."""
 
 import sys
 
-from lockstep._objects import objects_of, type_of
+from _lockstep._objects import objects_of, type_of
 
 
 class Placement:

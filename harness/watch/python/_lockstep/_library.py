@@ -4,7 +4,7 @@ import array
 import ctypes
 import os
 
-from lockstep._installed import path_of
+from _lockstep._installed import path_of
 
 _INTERFACE = 5
 

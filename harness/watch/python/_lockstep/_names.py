@@ -4,9 +4,9 @@ import re
 import sys
 import weakref
 
-from lockstep import _precision
-from lockstep._objects import objects_of
-from lockstep._placement import has_zero, parts_of_fsdp1, parts_of_pipeline, parts_of_zero
+from _lockstep import _precision
+from _lockstep._objects import objects_of
+from _lockstep._placement import has_zero, parts_of_fsdp1, parts_of_pipeline, parts_of_zero
 
 # Parts of names that wrappers add: DDP and DataParallel "module." at the beginning, torch.compile
 # "_orig_mod.", FSDP "_fsdp_wrapped_module.", activation checkpoints "_checkpoint_wrapped_module.".

@@ -4,7 +4,6 @@ the Python stacks of its threads. A thread does so, because the main one may han
 import collections
 import faulthandler
 import json
-import mmap
 import os
 import pickle
 import signal
@@ -13,11 +12,12 @@ import sys
 import threading
 import time
 
-from lockstep import _settings
-from lockstep._machines import machine, ranks_of_machine, rendezvous
-from lockstep._process import at_end, has_joined, is_child, rank_and_world
-from lockstep._start import say
-from lockstep._traffic import counts_of_groups, groups_of_process
+from _lockstep import _settings
+from _lockstep._machines import machine, ranks_of_machine, rendezvous
+from _lockstep._own_file import OwnFile
+from _lockstep._process import at_end, has_joined, is_child, rank_and_world
+from _lockstep._start import say
+from _lockstep._traffic import counts_of_groups, groups_of_process
 
 _POLL_S = 0.25
 _COUNTED = 8  # groups
@@ -25,6 +25,7 @@ _PROGRESS = struct.Struct("<%dQ" % (12 + _COUNTED))
 _UNKNOWN = 2**64 - 1  # see docs/formats.md: rank-N.progress
 _MARK = 0x707770636b6c6577  # of such a file
 _ASKED = 8  # offset in watch.control
+_REQUEST = struct.Struct("<I")
 _MOST_FRAMES = 64
 _MOST_MARKS = 512  # steps whose collectives are told apart
 _UNKNOWN_STEP = -1
@@ -198,7 +199,7 @@ class Progress:
 
     def __init__(self):
         self._pid = os.getpid()
-        self._map = None
+        self._file = None
         self._rank = self._world = None
         self._answered = 0
         self._steps = 0
@@ -241,44 +242,41 @@ class Progress:
                 if control is None:
                     return
                 time.sleep(_POLL_S)
-                if self._map is None:
+                if self._file is None:
                     self._open()
-                if self._map is None:
+                if self._file is None:
                     continue
                 self._write()
-                asked = struct.unpack_from("<I", control, _ASKED)[0]
-                if asked != self._answered:
-                    self._answer(asked)
+                asked = control.read(_REQUEST.size, _ASKED)
+                if len(asked) == _REQUEST.size and _REQUEST.unpack(asked)[0] != self._answered:
+                    self._answer(_REQUEST.unpack(asked)[0])
             except Exception as error:  # perhaps of a module that is being imported
-                if not self._has_said and self._map is not None:
-                    self._has_said = True
-                    say("rank %s cannot be asked where it is: %s" % (self._rank, error))
+                if self._file is not None:
+                    self._say_once(error)
                 time.sleep(_POLL_S)
 
     def _control(self):
         path = os.path.join(self._folder, "watch.control")
         if not os.path.exists(path):
             return None
-        with open(path, "rb") as file:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return OwnFile(path, os.O_RDONLY)
 
     def _open(self):
         """Opens the file, once this process is known to be a rank of several."""
         with self._lock:
-            path = self._path_of_rank() if self._map is None and self._pid == os.getpid() else None
+            path = self._path_of_rank() if self._file is None and self._pid == os.getpid() else None
             if path is None:
                 return
             # For a process whose threads cannot run, by a signal that nobody else uses.
-            stacks = open(os.path.join(self._folder, "rank-%d.stacks" % self._rank), "w")
+            stacks = OwnFile(os.path.join(self._folder, "rank-%d.stacks" % self._rank),
+                             os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             if not faulthandler.is_enabled():
                 faulthandler.enable(file=stacks)
             faulthandler.register(signal.SIGRTMIN + _SIGNAL, file=stacks, all_threads=True)
-            with open(path + ".tmp", "wb+") as file:
-                file.write(bytes(_PROGRESS.size))
-                file.flush()
-                self._map = mmap.mmap(file.fileno(), _PROGRESS.size)
-            self._pack(counts_of_groups() or {})
+            file = OwnFile(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            file.write(self._packed(counts_of_groups() or {}))
             os.replace(path + ".tmp", path)
+            self._file = file
             if is_child():  # `atexit`, at which an earlier `end` is registered, is not called there
                 at_end(self.end)
 
@@ -298,16 +296,25 @@ class Progress:
 
     def _write(self, counts=None):
         """`counts`: of `counts_of_groups`, if they have just been read."""
-        if self._map is None or self._pid != os.getpid():
+        if self._file is None or self._pid != os.getpid():
             return
         with self._lock:
-            self._pack(counts or counts_of_groups() or {})
+            data = self._packed(counts or counts_of_groups() or {})
+            try:
+                self._file.write(data)
+            except OSError as error:  # the disk is full, or the job closed the file
+                self._say_once(error)
 
-    def _pack(self, counts):
+    def _say_once(self, error):
+        if not self._has_said:
+            self._has_said = True
+            say("rank %s cannot be asked where it is: %s" % (self._rank, error))
+
+    def _packed(self, counts):
         groups = len(groups_of_process())
         is_known = max(counts, default=-1) < groups  # else groups were destroyed
         self._has_joined = self._has_joined or groups > 0 or _is_joining()
-        _PROGRESS.pack_into(self._map, 0, _MARK, self._pid, self._rank, self._world, self._steps,
+        return _PROGRESS.pack(_MARK, self._pid, self._rank, self._world, self._steps,
                             sum(counts.values()) + self._has_joined, self._answered, int(self._is_ended),
                             *(counts.get(group, 0) if is_known and group < groups else _UNKNOWN
                               for group in range(_COUNTED)),

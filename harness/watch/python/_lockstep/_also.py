@@ -7,8 +7,8 @@ import random
 import sys
 import weakref
 
-from lockstep._names import modules_of_process, plain_name, roots_of
-from lockstep._rows import Named, Rows
+from _lockstep._names import modules_of_process, plain_name, roots_of
+from _lockstep._rows import Named, Rows
 
 
 class Also:

@@ -6,9 +6,9 @@ import dataclasses
 import threading
 import weakref
 
-from lockstep._names import modules_of_process, plain_name, roots_of
-from lockstep._placement import is_stand_in, placement_of
-from lockstep._rows import Named
+from _lockstep._names import modules_of_process, plain_name, roots_of
+from _lockstep._placement import is_stand_in, placement_of
+from _lockstep._rows import Named
 
 _MOST_SEARCHES = 16  # for modules that were made since
 _MOST_CALLS = 1024  # of a module in a step

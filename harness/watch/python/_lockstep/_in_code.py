@@ -6,8 +6,8 @@ import os
 import re
 import sys
 
-from lockstep import _library, _objects, _settings, _start
-from lockstep._process import has_joined, rank_and_world
+from _lockstep import _library, _objects, _settings, _start
+from _lockstep._process import has_joined, rank_and_world
 
 _MOST_STEPS = 2**62 - 1
 _MOST_MEBIBYTES = 2**20
@@ -162,7 +162,7 @@ def watch(out, settings):
 def stop():
     if not _is_watching() or not _settings.current.is_created:
         return
-    hook = sys.modules.get("lockstep._hook")
+    hook = sys.modules.get("_lockstep._hook")
     if hook is not None and hook.watcher is not None:
         hook.watcher.stop()
     _settings.current = None

@@ -2,9 +2,9 @@
 
 import os
 
-from lockstep import _library
-from lockstep._placement import Placement, placement_of
-from lockstep._start import say
+from _lockstep import _library
+from _lockstep._placement import Placement, placement_of
+from _lockstep._start import say
 
 _MOST_COPIED = 64 * 2**20  # bytes of tensors that are copied at once, unless one has more
 

@@ -6,20 +6,20 @@ import os
 import sys
 import threading
 
-from lockstep import _configuration, _library, _precision, _settings, _stalls
-from lockstep._also import Also, MicroBatches
-from lockstep._data import Data
-from lockstep._machines import ranks_of_machine, rendezvous, threads_of
-from lockstep._modules import Modules
-from lockstep._objects import objects_of
-from lockstep._observed_steps import ObservedSteps
-from lockstep._optimizers import Optimizers
-from lockstep._placement import is_stand_in
-from lockstep._process import (at_end, has_joined, is_child, knows_rank, note_elsewhere, rank_and_world,
+from _lockstep import _configuration, _library, _precision, _settings, _stalls
+from _lockstep._also import Also, MicroBatches
+from _lockstep._data import Data
+from _lockstep._machines import ranks_of_machine, rendezvous, threads_of
+from _lockstep._modules import Modules
+from _lockstep._objects import objects_of
+from _lockstep._observed_steps import ObservedSteps
+from _lockstep._optimizers import Optimizers
+from _lockstep._placement import is_stand_in
+from _lockstep._process import (at_end, has_joined, is_child, knows_rank, note_elsewhere, rank_and_world,
                                was_observed)
-from lockstep._rows import Named, Rows
-from lockstep._start import say
-from lockstep._traffic import StepTraffic, Traffic, counts_of_groups, sizes_of_named_groups
+from _lockstep._rows import Named, Rows
+from _lockstep._start import say, tell_of_namesake
+from _lockstep._traffic import StepTraffic, Traffic, counts_of_groups, sizes_of_named_groups
 
 _MOST_SKIPS = 10000  # that are listed
 _STEPS_WITH_BOTH = 16  # parameters are observed before and after: ranks may average them between steps
@@ -465,6 +465,8 @@ class Watcher:
         self._watch.use_threads(threads_of(self._settings.threads, self._torch, rank, world))
         self._process_configuration = _configuration.of_process(self._torch)
         self._note({})
+        if rank == 0:
+            tell_of_namesake()
         if Watcher._ends_with != self._pid:
             Watcher._ends_with = self._pid
             at_end(self.end_with_process)
