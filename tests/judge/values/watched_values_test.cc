@@ -298,6 +298,23 @@ TEST(Replicas, AreKnownByTheirGradientsThoughOneParameterDiffersFirst) {
   }
 }
 
+TEST(UnevenSteps, AreToldOfAParameterWhoseOtherStepsWereSkipped) {
+  for (const bool has_gradient : {true, false}) {
+    LiteralEvidence files(2);
+    for (int rank = 0; rank < 2; ++rank) {
+      files.add(rank, 1, "a", {1}, kAfter);
+      if (rank == 0) files.add(rank, 1, "b", {1}, kAfter);
+      files.add(rank, 2, "a", {1});  // gradients of a skipped step
+      if (rank == 0 || has_gradient) files.add(rank, 2, "b", {1});
+    }
+    const ClaimResult result = judge_job(kParametersAgree, files, 2);
+    EXPECT_EQ(result.verdict, Verdict::undecided);
+    // Else `b` may be of another stage of a pipeline.
+    EXPECT_EQ(result.reason == "rank 1 did not step b in step 1, which rank 0 did", has_gradient)
+        << result.reason;
+  }
+}
+
 TEST(UnevenSteps, AreToldBeforeTheirConsequence) {
   LiteralEvidence files(2);
   for (std::int64_t step = 1; step <= 3; ++step) {
