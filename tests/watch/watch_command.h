@@ -20,8 +20,9 @@ inline const std::string kReports = "--format summary,junit,markdown,github,json
 class WatchCommand : public testing::Test {
  protected:
   /// Requires: the job was watched with `kReports`. All of them say what the exit status says, and
-  /// so does `lockstep report`.
-  void expect_reports_with(int status) const {
+  /// so does `lockstep report`. `heading`: a part of the job's result; of ranks that agree as they
+  /// should, it begins with "in lockstep".
+  void expect_reports_with(int status, const std::string& heading = "") const {
     const auto report = [&](const std::string& format) {
       return run_shell(fmt::format("{} report --format {} {}", kLockstep, format, out().string()));
     };
@@ -38,9 +39,11 @@ class WatchCommand : public testing::Test {
     };
     EXPECT_EQ(count_of("failure"), status == 1);
     EXPECT_EQ(count_of("error"), status == 2 || status == 3);
+    const bool do_agree = heading.empty() ? status == 0 : heading.starts_with("in lockstep");
     for (const char* format : {"markdown", "github"}) {
-      EXPECT_EQ(report(format).out.find("all ranks agree") != std::string::npos, status == 0);
+      EXPECT_EQ(report(format).out.find("all ranks agree") != std::string::npos, do_agree);
     }
+    EXPECT_THAT(report("summary").out, testing::HasSubstr(heading));
   }
 
   Outcome watch(const std::string& options, const std::string& job) const {

@@ -50,7 +50,7 @@ TEST_F(WatchCommand, SaysThatNothingWasObserved) {
   EXPECT_EQ(outcome.status, 3);
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("NOTHING OBSERVED: no optimizer of torch stepped"));
   const Outcome again = run_shell(kLockstep + " report " + out().string());
-  EXPECT_EQ(again.status, 2) << again.err;
+  EXPECT_EQ(again.status, 3) << again.err;
   EXPECT_THAT(unwrapped(again.out), HasSubstr("NOTHING OBSERVED"));
 }
 
@@ -356,6 +356,31 @@ TEST_F(WatchCommand, CountsCollectivesByTheGroupsThatCalledThem) {
   if (has_no_recorder) GTEST_SKIP() << "this torch does not count them over Gloo";
   EXPECT_THAT(unwrapped(outcome.err),
               HasSubstr("before the update of step 2: 1 over 1 of 2 ranks, 5 over 2 of 2 ranks"));
+}
+
+TEST_F(WatchCommand, SaysInEveryFormatWhetherTheJobWasAsAskedFor) {
+  struct Asked {
+    const char* options;
+    const char* training;
+    int status;
+    const char* heading;
+  };
+  const Asked all[] = {
+      {"--expect diverges", "FAULT=1", 0, "as expected (diverges): ranks differ from step "},
+      {"--expect diverges", "STEPS=4", 1, "NOT AS EXPECTED (diverges): in lockstep: "},
+      {"--expect agrees --min-steps 50", "STEPS=4", 2, "but --min-steps asks for 50"},
+      {"--expect not-finite", "FAULT=1", 2, "UNDECIDED (expected: not-finite): ranks differ"},
+      {"--strict", "STEPS=4", 0, "in lockstep: "}};
+  for (const Asked& asked : all) {
+    SCOPED_TRACE(asked.options);
+    fs::remove_all(out());
+    const Outcome outcome =
+        watch(fmt::format("{} {}", kReports, asked.options),
+              fmt::format("env {} {}", asked.training, two_ranks("one_training")));
+    EXPECT_EQ(outcome.status, asked.status) << outcome.err;
+    EXPECT_THAT(unwrapped(outcome.err), HasSubstr(asked.heading));
+    expect_reports_with(asked.status, asked.heading);
+  }
 }
 
 TEST_F(WatchCommand, DoesNotFailForKnownFindings) {
