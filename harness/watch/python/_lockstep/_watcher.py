@@ -280,6 +280,8 @@ class Watcher:
     def _skipped(self, optimizer):
         self._before(optimizer, (), {}, sys._getframe(2))
         self._after(optimizer, (), {})
+        if self._skips[-1:] == [self._step]:
+            return  # of another optimizer
         if len(self._skips) < _MOST_SKIPS:
             self._skips.append(self._step)
         if len(self._skips) & (len(self._skips) - 1) == 0:
