@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
-#include <regex>
 #include <string_view>
 #include <system_error>
 
@@ -89,15 +88,28 @@ void find_torch_of_wheel(CatalogueProgram& catalogue) {
 /// The loader searches LD_LIBRARY_PATH first, so it may find another torch.
 bool is_torch_on_library_path() { return ::dlopen("libtorch_cpu.so", RTLD_LAZY) != nullptr; }
 
+/// The text in quotes in the first line that begins with `word` and has one; empty: there is none.
+std::string quoted_in_line(std::string_view text, std::string_view word) {
+  constexpr std::string_view kQuotes = "'\"";
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const std::size_t begin = line.starts_with(word) ? line.find_first_of(kQuotes) : line.npos;
+    if (begin == line.npos) continue;
+    const std::string_view quoted = line.substr(begin + 1);
+    const std::string_view inside = quoted.substr(0, quoted.find_first_of(kQuotes));
+    if (!inside.empty()) return std::string(inside);
+  }
+  return "";
+}
+
 /// The version of the torch with that library, from its Python files; empty if it has none.
 std::string version_of_torch(const fs::path& library) {
   const fs::path file = library.parent_path().parent_path() / "version.py";
   std::error_code failure;
   if (!fs::is_regular_file(file, failure) || ::access(file.c_str(), R_OK) != 0) return "";
   const std::string text = read_text(file, kLongestVersionFile);
-  std::smatch found;
-  const std::regex version("(?:^|\n)__version__[^'\"\n]*['\"]([^'\"]+)");
-  return std::regex_search(text, found, version) ? found.str(1) : "";
+  return quoted_in_line(text, "__version__");
 }
 
 void require_torch(const CatalogueProgram& catalogue) {

@@ -66,7 +66,7 @@ void check_promised_tables(const std::vector<PlannedCell>& cells) {
 
 RunRecord plan_record(const RunRequest& request, const Plan& plan, const std::string& launcher) {
   RunRecord run;
-  for (const std::string& word : request.command) run.command.push_back(mask_secrets(word));
+  run.command = mask_command(request.command);
   run.environment = describe_environment(utc_now());
   run.environment.lockstep_version = LOCKSTEP_VERSION;
   run.environment.torch_version = LOCKSTEP_TORCH_VERSION;
