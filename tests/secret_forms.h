@@ -61,6 +61,8 @@ inline const std::vector<std::string>& secret_templates() {
       "password=it\\ is\\ S",
       "--token 'it'\\''S'",
       "--secret \\\n  S",
+      "train.py 'PASSWORD=it is S'",
+      "train.py '--api-key=it is S' --lr 0.1",
       "machine api.wandb.ai login user password S",
       "https://user:S@host/path",
       "postgres://S@host:5432/db",

@@ -333,7 +333,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
     const bool is_earlier = job.thinned_after == 0 || one.thinned_after < job.thinned_after;
     if (one.thinned_after > 0 && is_earlier) job.thinned_after = one.thinned_after;
   }
-  job.command_error = facts.empty() ? mask_secrets(error_without_step(files)) : "";
+  job.command_error = facts.empty() ? error_without_step(files) : "";
   if (job.processes > 0) seal(job, files, end.has_value());
 }
 

@@ -18,6 +18,7 @@
 #include "reports/base/unique_fd.h"
 #include "reports/base/usage_error.h"
 #include "reports/record/json.h"
+#include "reports/record/without_secrets.h"
 
 namespace lockstep {
 
@@ -155,7 +156,7 @@ RunRecord load_record(const fs::path& folder) {
     throw unreadable(folder.string(), failure ? failure.message() : "it holds no record.json",
                      kRemedy);
   }
-  RunRecord run = read_json(read_text(file, kLargestRecord), file.string());
+  RunRecord run = without_secrets(read_json(read_text(file, kLargestRecord), file.string()));
   require_sound(run, folder);
   return run;
 }

@@ -106,13 +106,15 @@ constexpr std::array kShapes{
     Shape{"tskey-", is_base64url, 16},
 };
 
+constexpr std::size_t kLongestLeast = 40;
+
 /// The end of a token of a known kind at `at`; `at`: there is none.
 std::size_t end_of_token(std::string_view text, std::size_t at) {
   const std::string_view rest = text.substr(at);
   for (const Shape& shape : kShapes) {
     if (rest[0] != shape.prefix[0] || !rest.starts_with(shape.prefix)) continue;
     const std::size_t begin = at + shape.prefix.size();
-    const std::size_t seen = end_of(text, begin, shape.is_of, kLookedAt);
+    const std::size_t seen = end_of(text, begin, shape.is_of, kLongestLeast);
     if (seen - begin < shape.least) continue;
     const std::string_view body = text.substr(begin, seen - begin);
     if (shape.is_mixed && std::none_of(body.begin(), body.end(), is_upper_or_digit)) continue;
@@ -250,7 +252,8 @@ bool is_call_or_attribute(std::string_view value) {
 /// "attn.key: exp_avg".
 bool is_harmless_of_weak(const Assignment& given, std::string_view value) {
   if (value.ends_with(".py") || value.ends_with(".sh")) return true;
-  if (given.is_quoted) return is_path_of_names(value);  // {"key": "encoder.weight"}
+  if (is_opening(value[0]) && is_number(value)) return true;  // a shape: "(8, 64)"
+  if (given.is_quoted) return is_path_of_names(value);        // {"key": "encoder.weight"}
   if (given.is_option) return false;
   if (given.is_colon) {
     if (is_number(value) || is_path_of_names(value)) return true;
@@ -276,7 +279,7 @@ bool is_secret(const Assignment& given, std::string_view value) {
     case SecretName::weak:
       return value.size() >= kLookedAt || !is_harmless_of_weak(given, value);
     case SecretName::strong:
-      return true;
+      return given.is_quoted || !given.is_colon || !is_among(kKinds, value);
   }
   return true;
 }
@@ -390,13 +393,22 @@ class Masking {
     if (secrecy == SecretName::harmless) return false;
     const auto begin = begin_of_value(given, dashes, secrecy);
     if (!begin || *begin >= text_.size()) return false;
+    if (!has_secret_at(*begin, given)) return false;
     const auto value = extent_of_value(*begin, given);
     if (!value) return false;
-    given.is_quoted = value->is_quoted;
-    const std::size_t size = value->end - value->begin;
-    if (!is_secret(given, text_.substr(value->begin, std::min(size, kLookedAt)))) return false;
     mask(value->begin, value->end);
     return true;
+  }
+
+  /// Looks at the first characters only: what is no secret is gone over again.
+  bool has_secret_at(std::size_t begin, Assignment& given) {
+    const std::string_view whole = std::exchange(text_, text_.substr(0, begin + 2 * kLookedAt));
+    const auto value = extent_of_value(begin, given);
+    text_ = whole;
+    if (!value) return false;
+    given.is_quoted = value->is_quoted;
+    return is_secret(given,
+                     text_.substr(value->begin, std::min(value->end - value->begin, kLookedAt)));
   }
 
   std::size_t dashes_before(std::size_t at) const {
@@ -505,6 +517,18 @@ class Masking {
     return {at, end_of_line(at), true};
   }
 
+  /// Whether quotes are around both the name and its value: 'PASSWORD=a b'.
+  bool is_whole_word(const Assignment& given) const {
+    const std::size_t dashes = at_ - dashes_before(at_);
+    return !given.is_colon && dashes > 0 && is_quote(text_[dashes - 1]);
+  }
+
+  Extent end_of_whole(std::size_t at) const {
+    const char quote = text_[at_ - dashes_before(at_) - 1];
+    const std::size_t end = end_of(text_, at, [&](char c) { return c != quote && !is_newline(c); });
+    return {at, end, true};
+  }
+
   /// A word, or two: "Bearer S".
   Extent end_of_words(std::size_t at) const {
     constexpr std::array<std::string_view, 5> kSchemes{"bearer", "basic", "digest", "token",
@@ -577,7 +601,8 @@ class Masking {
     }
     if (is_block(at)) return end_of_block(at);
     const bool is_next_option = is_space(text_[at - 1]) && text_.substr(at).starts_with("--");
-    return is_next_option ? std::nullopt : std::optional(end_of_words(at));
+    if (is_next_option) return {};
+    return is_whole_word(given) ? end_of_whole(at) : end_of_words(at);
   }
 
   std::string_view text_;
@@ -636,9 +661,11 @@ std::vector<std::string> mask_command(std::vector<std::string> words) {
 }
 
 std::string mask_name(std::string_view name) {
-  const bool is_plain = std::all_of(name.begin(), name.end(), [](char c) {
-    return is_of_name(c) || c == ':' || c == ' ' || c == '/' || c == '[' || c == ']';
-  });
+  const bool is_plain = name.find(" -") == name.npos && !name.starts_with('-') &&
+                        std::all_of(name.begin(), name.end(), [](char c) {
+                          return (is_of_name(c) && !is_upper(c)) || c == ':' || c == ' ' ||
+                                 c == '/' || c == '[' || c == ']';
+                        });
   if (!is_plain) return mask_secrets(name);
   std::string masked;
   for (std::size_t at = 0; at < name.size();) {

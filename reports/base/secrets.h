@@ -23,8 +23,8 @@ std::vector<std::string> mask_command(std::vector<std::string> words);
 /// The value of a setting or a variable with that name.
 std::string mask_value(std::string_view name, std::string_view value);
 
-/// The name of a tensor, or another name. In "attn.key: exp_avg" there is none; only what has the
-/// shape of a secret is replaced.
+/// The name of a tensor or of a group. In "attn.token: my_moment" there is no secret, whatever the
+/// state is called: in names without capital letters only what has the shape of one is replaced.
 std::string mask_name(std::string_view name);
 
 }  // namespace lockstep

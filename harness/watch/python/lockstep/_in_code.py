@@ -103,7 +103,9 @@ def _title():
     """The job in reports."""
     if hasattr(sys, "ps1") or not sys.argv or not sys.argv[0]:
         return "an interactive Python"
-    return " ".join(["python"] + sys.argv if sys.argv[0] == "-c" else sys.argv)
+    words = ["python"] + sys.argv if sys.argv[0] == "-c" else sys.argv
+    # The program masks secrets by their names, and needs to see where a word ends.
+    return " ".join(repr(word) if any(c.isspace() for c in word) else word for word in words)
 
 
 def _known_placement():
