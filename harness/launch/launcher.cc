@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/launch/isolated_python.h"
 #include "harness/launch/probe.h"
 #include "reports/base/error.h"
 
@@ -28,10 +29,14 @@ bool is_program(const fs::path& path) {
   return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
 }
 
-std::string find_on_path(const std::string& name) {
+/// Which folders of PATH are searched: those that depend on the working folder, too, or not.
+enum class FoldersOfPath { all, absolute };
+
+std::string find_on_path(const std::string& name, FoldersOfPath which) {
   const char* const path = std::getenv("PATH");
   std::istringstream folders(path ? path : "");
   for (std::string folder; std::getline(folders, folder, ':');) {
+    if (which == FoldersOfPath::absolute && !fs::path(folder).is_absolute()) continue;
     const fs::path program = fs::path(folder.empty() ? "." : folder) / name;
     if (is_program(program)) return program;
   }
@@ -70,16 +75,20 @@ std::vector<std::string> python_of(const fs::path& script) {
     if (!python.empty()) return {python};
   }
   const bool is_python = first.starts_with("#!") && first.find("python") != first.npos;
-  return is_python ? words_of(first.substr(2)) : std::vector<std::string>{};
+  if (!is_python) return {};
+  const std::vector<std::string> words = words_of(first.substr(2));
+  const bool is_by_env = words.size() == 2 && fs::path(words[0]).filename() == "env";
+  if (!is_by_env) return words;
+  const std::string python = find_installed_program(words[1]);
+  return python.empty() ? words : std::vector<std::string>{python};
 }
 
 std::vector<std::string> question_for(const std::string& name, const std::string& path) {
   if (name == "torchrun") {
     std::vector<std::string> words = python_of(path);
     if (!words.empty()) {
-      words.insert(words.end(),
-                   {"-c", "import importlib.metadata as m; print('torch', m.version('torch'))"});
-      return words;
+      return isolated_python(std::move(words),
+                             "import importlib.metadata as m; print('torch', m.version('torch'))");
     }
   }
   return {path, "--version"};
@@ -233,7 +242,7 @@ ForeignPlacement placement_of(const PlacementVariables& variables, const Environ
 
 Launcher find_launcher(const std::string& name, std::chrono::milliseconds limit) {
   Launcher launcher;
-  launcher.path = find_on_path(name);
+  launcher.path = find_installed_program(name);
   if (launcher.path.empty()) return launcher;
   const Probe asked = probe_program(question_for(name, launcher.path), limit);
   if (asked.end.kind != ExitKind::finished) {
@@ -270,8 +279,12 @@ void forget_foreign_placement() {
 }
 
 std::string find_program(const std::string& name) {
-  if (name.find('/') == name.npos) return find_on_path(name);
+  if (name.find('/') == name.npos) return find_on_path(name, FoldersOfPath::all);
   return is_program(name) ? name : std::string();
+}
+
+std::string find_installed_program(const std::string& name) {
+  return find_on_path(name, FoldersOfPath::absolute);
 }
 
 }  // namespace lockstep
