@@ -19,6 +19,7 @@
 #include "harness/record/environment.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
+#include "reports/base/private_files.h"
 #include "reports/base/regular_file.h"
 
 namespace lockstep {
@@ -180,7 +181,7 @@ class CollectiveLog::File {
  public:
   explicit File(const std::filesystem::path& path)
       : path_(path.string()),
-        fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+        fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode_of_new_file(path))) {
     if (fd_ < 0) throw failed(errno);
   }
 

@@ -151,7 +151,7 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
   const int jobs = jobs_of(request, cells, launcher.has_value());
   RunRecord run = plan_record(request, plan, launcher ? launcher->text() : "");
   run.environment.jobs = jobs;
-  const fs::path shown_folder = make_run_folder(request.out, run);
+  const fs::path shown_folder = make_run_folder(request.out, run, request.readers);
   // A rank may change its directory.
   const fs::path folder = fs::absolute(shown_folder);
   const FolderLock lock(folder);

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-from lockstep import _settings
+from lockstep import _files, _settings
 from lockstep._machines import machine, ranks_of_machine, rendezvous
 from lockstep._process import at_end, has_joined, is_child, rank_and_world
 from lockstep._start import say
@@ -269,11 +269,11 @@ class Progress:
             if path is None:
                 return
             # For a process whose threads cannot run, by a signal that nobody else uses.
-            stacks = open(os.path.join(self._folder, "rank-%d.stacks" % self._rank), "w")
+            stacks = _files.opened(os.path.join(self._folder, "rank-%d.stacks" % self._rank))
             if not faulthandler.is_enabled():
                 faulthandler.enable(file=stacks)
             faulthandler.register(signal.SIGRTMIN + _SIGNAL, file=stacks, all_threads=True)
-            with open(path + ".tmp", "wb+") as file:
+            with _files.opened(path + ".tmp", "wb+") as file:
                 file.write(bytes(_PROGRESS.size))
                 file.flush()
                 self._map = mmap.mmap(file.fileno(), _PROGRESS.size)
@@ -315,7 +315,7 @@ class Progress:
 
     def _answer(self, asked):
         path = os.path.join(self._folder, "rank-%d.stall.json" % self._rank)
-        with open(path + ".tmp", "w", encoding="utf-8") as file:
+        with _files.opened(path + ".tmp", encoding="utf-8") as file:
             json.dump(_report(self._rank, self._world, asked, self._marks), file)
         os.replace(path + ".tmp", path)
         self._answered = asked
