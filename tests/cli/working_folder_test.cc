@@ -111,8 +111,8 @@ TEST_F(WorkingFolder, DoesNotHideThePackagesOfOtherFolders) {
   const TemporaryFolder packages;
   fs::create_directory(packages.path() / "torch");
   write_text(packages.path() / "torch/__init__.py", "__version__ = '9.9.9'\n");
-  const Outcome outcome = in_it(kLockstep, "doctor --timeout 30",
-                                "PYTHONPATH=:" + packages.path().string() + ":$PWD");
+  const Outcome outcome =
+      in_it(kLockstep, "doctor --timeout 30", "PYTHONPATH=:" + packages.path().string() + ":$PWD");
   EXPECT_THAT(outcome.out, HasSubstr("torch 9.9.9"));
   EXPECT_THAT(what_ran(), IsEmpty());
 }
