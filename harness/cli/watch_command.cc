@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -45,7 +46,8 @@ struct WatchWords {
   std::string tensors, ignore, replicas, agree_every, expect, known, against, label, out, node;
   std::vector<std::string> also, formats;
   bool has_data = false, has_modules = false, keeps_before = false, fails_fast = false,
-       is_strict = false, begins_off = false, runs_twice = false, is_bisection = false;
+       is_strict = false, begins_off = false, runs_twice = false, is_bisection = false,
+       is_group_readable = false;
   VerbosityFlags verbosity;
   const CLI::App* app = nullptr;
 };
@@ -117,6 +119,8 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
   app.add_flag("--strict", words.is_strict,
                "undecided if a tensor could not be compared between ranks");
   app.add_option("--out", words.out, "folder of the files (default: runs/<utc>)")->type_name("DIR");
+  app.add_flag("--group-readable", words.is_group_readable,
+               "the group may read these files, too (default: their owner alone)");
   app.add_option("--node", words.node,
                  "this machine, one of several, in a shared '--out': its files go to DIR/NAME")
       ->type_name("NAME");
@@ -207,7 +211,9 @@ std::vector<std::string> command_of(const WatchWords& words) {
   for (const CLI::Option* option : words.app->get_options()) {
     if (option->count() == 0) continue;
     const std::string name = "--" + option->get_lnames().front();
-    if (name == "--out" || name == "--format" || name == "--quiet" || name == "--verbose") continue;
+    constexpr std::array<std::string_view, 5> kWhereAndHow{"--out", "--group-readable", "--format",
+                                                           "--quiet", "--verbose"};
+    if (std::ranges::find(kWhereAndHow, name) != kWhereAndHow.end()) continue;
     command.push_back(name);
     if (takes_value(*option)) {
       command.push_back(fmt::format("{}", fmt::join(option->results(), ",")));
@@ -283,6 +289,7 @@ WatchRequest request_of(const WatchWords& words) {
   request.label = words.label;
   check_node(words);
   request.out = words.out;
+  if (words.is_group_readable) request.readers = Readers::group;
   request.node = words.node;
   request.formats = words.formats;
   return request;

@@ -20,6 +20,7 @@
 #include "harness/record/watched_progress.h"
 #include "reports/base/error.h"
 #include "reports/base/plain_text.h"
+#include "reports/base/secrets.h"
 #include "reports/record/exit_cause.h"
 #include "reports/record/result.h"
 
@@ -289,6 +290,7 @@ std::size_t place_of_script(const std::vector<std::string>& command) {
 /// named without their folders, which are those of an environment. The whole command is on record.
 std::string title_of_command(std::vector<std::string> command) {
   const std::size_t script = place_of_script(command);
+  command = mask_command(std::move(command));  // before it is cut off
   if (script < command.size())
     command.erase(command.begin(), command.begin() + std::ptrdiff_t(script));
   if (!command.empty() && fs::path(command[0]).is_absolute()) {
@@ -301,9 +303,10 @@ std::string title_of_command(std::vector<std::string> command) {
 }  // namespace
 
 RunRecord record_of_job(const WatchRequest& request) {
-  const std::string title = request.label.empty() ? title_of_command(request.job) : request.label;
+  const std::string title =
+      request.label.empty() ? title_of_command(request.job) : mask_secrets(request.label);
   RunRecord run = record_of_new_job(title, request.agree_every);
-  for (const std::string& word : request.command) run.command.push_back(mask_secrets(word));
+  run.command = mask_command(request.command);
   run.jobs[0].node = request.node;
   run.jobs[0].demands = {request.expected, request.min_steps, request.is_strict};
   return run;
@@ -350,7 +353,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
     const bool is_earlier = job.thinned_after == 0 || one.thinned_after < job.thinned_after;
     if (one.thinned_after > 0 && is_earlier) job.thinned_after = one.thinned_after;
   }
-  job.command_error = facts.empty() ? mask_secrets(error_without_step(files)) : "";
+  job.command_error = facts.empty() ? error_without_step(files) : "";
   if (job.processes > 0) seal(job, files, end.has_value());
 }
 

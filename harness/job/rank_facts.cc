@@ -10,6 +10,7 @@
 #include "harness/record/whole_number.h"
 #include "reports/base/error.h"
 #include "reports/base/regular_file.h"
+#include "reports/base/secrets.h"
 #include "reports/record/limits.h"
 
 namespace lockstep {
@@ -44,10 +45,16 @@ Integer number_in(const nlohmann::json& json, const char* name) {
   return json.contains(name) ? whole_number<Integer>(json, name) : Integer{0};
 }
 
+std::map<std::string, std::string> configuration_in(const nlohmann::json& json) {
+  auto configuration = json.value("configuration", std::map<std::string, std::string>());
+  for (auto& [name, value] : configuration) value = mask_value(name, value);
+  return configuration;
+}
+
 RankFacts facts_in(const nlohmann::json& json) {
   return {.world_size = whole_number<int>(json, "world_size"),
           .torch = json.at("torch"),
-          .failure = json.value("failure", ""),
+          .failure = mask_secrets(json.value("failure", "")),
           .skipped_steps = json.value("skipped_steps", std::vector<std::int64_t>()),
           .thinned_after = number_in<std::int64_t>(json, "thinned_after"),
           .captured_updates = number_in<std::int64_t>(json, "captured_updates"),
@@ -55,7 +62,7 @@ RankFacts facts_in(const nlohmann::json& json) {
           .has_only_copies = json.value("has_only_copies", false),
           .calls = calls_in(json.value("collectives", nlohmann::json::array())),
           .calls_in_steps = calls_in(json.value("collectives_in_steps", nlohmann::json::array())),
-          .configuration = json.value("configuration", std::map<std::string, std::string>()),
+          .configuration = configuration_in(json),
           .precisions = precisions_in(json.value("precisions", nlohmann::json::array())),
           .groups = json.value("groups", std::map<std::string, int>()),
           .machine = {number_in<int>(json, "local_first"), number_in<int>(json, "local_count")},
@@ -92,7 +99,7 @@ std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, in
     // Reported below.
   }
   throw malformed(path.string(), 0, 0, "what the hook of a watched rank writes",
-                  text.substr(0, 60));
+                  mask_secrets(text).substr(0, 60));
 }
 
 std::vector<int> ranks_with_facts(const std::filesystem::path& folder) {
@@ -116,7 +123,8 @@ std::string error_without_step(const std::filesystem::path& folder) {
     try {
       const auto json = nlohmann::json::parse(read_text(entry.path().string(), kLargestFacts));
       const std::string rank = json.at("rank");
-      errors.emplace(std::pair(rank.empty(), rank + name), json.at("error"));
+      errors.emplace(std::pair(rank.empty(), rank + name),
+                     mask_secrets(json.at("error").get<std::string>()));
     } catch (const std::exception&) {  // of a process that was killed
     }
   }

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <sstream>
 #include <utility>
 
@@ -96,6 +95,31 @@ std::string in_words(const Stall& stall, const StalledRank& rank) {
 
 }  // namespace
 
+std::vector<StackFrame> frames_in(std::string_view stacks) {
+  constexpr std::string_view kFile = "File \"";
+  constexpr std::string_view kLine = "\", line ";
+  constexpr std::string_view kIn = " in ";
+  std::vector<StackFrame> frames;
+  while (!stacks.empty()) {
+    const std::string_view line = stacks.substr(0, stacks.find('\n'));
+    stacks.remove_prefix(std::min(line.size() + 1, stacks.size()));
+    const std::size_t file = line.find(kFile);
+    if (file == line.npos) continue;
+    // A path may hold quotes; a function does not.
+    const std::size_t number = line.rfind(kLine);
+    if (number == line.npos || number < file + kFile.size()) continue;
+    const std::string_view rest = line.substr(number + kLine.size());
+    const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    if (digits == 0 || !rest.substr(digits).starts_with(kIn)) continue;
+    const std::string_view function = rest.substr(digits + kIn.size());
+    if (function.empty() || function[0] == ' ') continue;
+    const std::size_t path = file + kFile.size();
+    frames.push_back({line.substr(path, number - path), rest.substr(0, digits),
+                      function.substr(0, function.find_first_of(" \t\r"))});
+  }
+  return frames;
+}
+
 bool has_aborted(const fs::path& folder, int rank) {
   return stacks_of(folder, rank).find("Fatal Python error: ") < std::string::npos;
 }
@@ -105,16 +129,15 @@ std::string place_in_stacks(const fs::path& folder, int rank) {
   // The last time, and the thread that got the signal: the main one.
   const std::size_t current = stacks.rfind("Current thread");
   if (current != stacks.npos) stacks.erase(0, current);
-  static const std::regex line(R"re(File "([^"]*)", line (\d+) in (\S+))re");
   std::string first;
-  for (std::sregex_iterator at(stacks.begin(), stacks.end(), line), end; at != end; ++at) {
-    const std::string path = (*at)[1];
+  for (const StackFrame& frame : frames_in(stacks)) {
+    const std::string path(frame.file);
     const bool is_own = path.find("/python/lockstep/_") < path.npos;
     if (is_own) continue;
     const bool is_library = path.find("site-packages") < path.npos || path.starts_with("<") ||
                             path.find("/lib/python") < path.npos;
-    const std::string place = fmt::format("{}, {}:{}", (*at)[3].str(),
-                                          fs::path(path).filename().string(), (*at)[2].str());
+    const std::string place =
+        fmt::format("{}, {}:{}", frame.function, fs::path(path).filename().string(), frame.line);
     if (!is_library) return place;
     if (first.empty()) first = place;
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/record/stall.h"
@@ -20,6 +21,16 @@ Stall record_stall(const std::filesystem::path& folder, std::uint32_t request, d
 /// Whether the process of a rank ended by a fatal signal of its own, such as SIGABRT, and wrote the
 /// stacks of its threads.
 bool has_aborted(const std::filesystem::path& folder, int rank);
+
+/// A line of stacks that Python's faulthandler wrote: 'File "train.py", line 65 in main'.
+struct StackFrame {
+  std::string_view file;
+  std::string_view line;
+  std::string_view function;
+};
+
+/// The frames in such a text, of which they are views. Takes time linear in it.
+std::vector<StackFrame> frames_in(std::string_view stacks);
 
 /// The innermost line of the user's code in these stacks: "main, train.py:65"; empty: there is
 /// none.

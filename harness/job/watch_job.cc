@@ -295,7 +295,8 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   run.environment.lockstep_version = version;
   fs::path asked = request.out;
   if (!request.node.empty()) asked /= request.node;
-  const fs::path shown = make_run_folder(asked.string(), run);
+  if (!request.node.empty()) make_private_folder(request.out, request.readers);
+  const fs::path shown = make_run_folder(asked.string(), run, request.readers);
   const fs::path folder = fs::absolute(shown);
   const FolderLock lock(folder);
   const fs::path files = folder / run.jobs[0].folder;

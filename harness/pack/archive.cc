@@ -52,7 +52,7 @@ ArchiveWriter::ArchiveWriter(fs::path path, const ArchiveLimits& limits)
       // characters, and there are none in "C".
       archive_write_set_format_option(out, nullptr, "hdrcharset", "BINARY") == ARCHIVE_OK;
   if (!is_ready) refuse(fault_of(out));
-  file_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  file_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file_.valid() && errno == EEXIST) {
     throw unwritable(path_.string(), "it exists, and a pack never replaces a file",
                      "Name another file with --out");
@@ -98,7 +98,7 @@ void ArchiveWriter::begin(const std::string& name, std::uint64_t size) {
   const std::unique_ptr<archive_entry, EntryCloser> entry(archive_entry_new());
   archive_entry_set_pathname(entry.get(), name.c_str());
   archive_entry_set_filetype(entry.get(), AE_IFREG);
-  archive_entry_set_perm(entry.get(), 0644);
+  archive_entry_set_perm(entry.get(), 0600);
   archive_entry_set_mtime(entry.get(), 0, 0);
   archive_entry_set_size(entry.get(), static_cast<la_int64_t>(size));
   if (archive_write_header(archive_.get(), entry.get()) != ARCHIVE_OK) {

@@ -26,6 +26,7 @@
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
+#include "reports/base/secrets.h"
 #include "reports/base/usage_error.h"
 
 namespace lockstep {
@@ -35,16 +36,31 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Of the files `rank-N` + ending that a pack holds unless names are replaced.
-constexpr std::array<std::string_view, 7> kEndings{
-    ".tensors.csv",   ".index",          ".status.json", kFactsEnding,
-    kElsewhereEnding, kKeptAnswerEnding, kStacksEnding};
+constexpr std::array<std::string_view, 2> kEndings{".tensors.csv", ".index"};
+/// Of those with texts of the training.
+constexpr std::array<std::string_view, 5> kEndingsOfTexts{
+    ".status.json", kFactsEnding, kElsewhereEnding, kKeptAnswerEnding, kStacksEnding};
+constexpr std::uint64_t kLargestTexts = 1 << 26;
 
 using Json = nlohmann::json;
 
-/// What the hook of a rank wrote. Throws Error (usage).
+/// Masks secrets in all texts of a document; `name` is that of the field that holds them.
+void mask(Json& json, const std::string& name = "") {
+  if (json.is_string()) json = mask_value(name, json.get<std::string>());
+  if (json.is_array()) {
+    for (Json& one : json) mask(one, name);
+  }
+  if (json.is_object()) {
+    for (auto& [key, one] : json.items()) mask(one, key);
+  }
+}
+
+/// What the hook of a rank wrote, without secrets. Throws Error (usage).
 Json parsed(const fs::path& file) {
   try {
-    return Json::parse(read_text(file.string(), kLargestAnswer));
+    Json json = Json::parse(read_text(file.string(), kLargestAnswer));
+    mask(json);
+    return json;
   } catch (const Json::exception& error) {
     throw malformed(file.string(), 0, 0, "what the hook of a watched rank writes", error.what());
   }
@@ -66,6 +82,25 @@ void link_file(const std::string& name, const fs::path& source, const fs::path& 
   std::error_code failure;
   fs::create_symlink(fs::absolute(source / name), folder / name, failure);
   if (failure) throw unwritable((folder / name).string(), failure.message());
+}
+
+/// The text of a file of a rank without secrets. What is no document is a text.
+std::string masked(const std::string& name, const std::string& text) {
+  if (!name.ends_with(".json")) return mask_secrets(text);
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return mask_secrets(text);
+  const Json before = json;
+  mask(json);
+  return json == before ? text : json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+/// Links a file that holds texts into `folder`, or puts a masked copy of it there.
+void stage_texts(const std::string& name, const fs::path& source, const fs::path& folder) {
+  if (!is_there(source / name)) return;
+  const std::string text = read_text((source / name).string(), kLargestTexts);
+  const std::string without_secrets = masked(name, text);
+  if (without_secrets == text) return link_file(name, source, folder);
+  write_whole_file(folder / name, without_secrets);
 }
 
 /// The names of the snapshots in a folder.
@@ -229,17 +264,19 @@ void stage_files(const Execution& execution, const fs::path& source, const fs::p
   const fs::path from = source / execution.folder;
   const fs::path to = folder / execution.folder;
   make_folders(to);
-  for (const std::string_view ending : kEndings) {
+  const auto stage_all = [&](std::string_view ending, const auto& stage_one) {
     for (const int rank : ranks_with_file(from, ending)) {
-      if (rank < execution.processes) link_file(rank_file(from, rank, ending).filename(), from, to);
+      if (rank < execution.processes) stage_one(rank_file(from, rank, ending).filename(), from, to);
     }
-  }
+  };
+  for (const std::string_view ending : kEndings) stage_all(ending, link_file);
+  for (const std::string_view ending : kEndingsOfTexts) stage_all(ending, stage_texts);
   for (int rank = 0; rank < execution.processes; ++rank) {
     link_rows(rank, from, to);
     link_file(collective_log_file(from, rank).filename(), from, to);
   }
   for (const std::string& name : snapshots_in(from)) link_file(name, from, to);
-  link_file("stall.json", from, to);
+  stage_texts("stall.json", from, to);
 }
 
 void learn_names_in_files(const JobRecord& job, const fs::path& source, Redaction& redaction) {

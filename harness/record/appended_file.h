@@ -13,6 +13,7 @@
 #include "harness/record/own_file.h"
 #include "harness/record/whole_file.h"
 #include "reports/base/error.h"
+#include "reports/base/private_files.h"
 
 namespace lockstep {
 
@@ -23,7 +24,8 @@ class AppendedFile {
   /// Creates the file. Throws Error (usage) when it exists or cannot be created.
   explicit AppendedFile(std::filesystem::path path)
       : path_(std::move(path)),
-        file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666)) {
+        file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC,
+                     mode_of_new_file(path_))) {
     if (!file_.valid()) throw unwritable(path_.string(), std::strerror(errno));
   }
 

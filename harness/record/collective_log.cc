@@ -17,6 +17,7 @@
 #include "harness/record/environment.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
+#include "reports/base/private_files.h"
 #include "reports/base/regular_file.h"
 
 namespace lockstep {
@@ -160,7 +161,7 @@ std::filesystem::path collective_log_file(const std::filesystem::path& folder, i
 
 CollectiveLog::CollectiveLog(const std::filesystem::path& path, int rank, std::string_view identity)
     : path_(path.string()),
-      file_(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+      file_(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode_of_new_file(path))) {
   if (!file_.valid()) throw unwritable(path_, std::strerror(errno));
   Header header{};
   header.version = kVersion;

@@ -8,6 +8,7 @@
 #include "harness/record/whole_number.h"
 #include "reports/base/error.h"
 #include "reports/base/regular_file.h"
+#include "reports/base/secrets.h"
 #include "reports/record/limits.h"
 
 namespace lockstep {
@@ -25,7 +26,8 @@ StalledRank rank_in(const Json& json) {
   const auto state = parse<StalledState>(json.at("state").get<std::string>());
   if (!state) throw std::out_of_range("state");
   StalledRank rank{whole_number<int>(json, "rank"), *state,
-                   whole_number<std::int64_t>(json, "steps"), json.at("place")};
+                   whole_number<std::int64_t>(json, "steps"),
+                   mask_secrets(json.at("place").get<std::string>())};
   rank.collectives = json.value("collectives", std::vector<std::int64_t>());
   return rank;
 }

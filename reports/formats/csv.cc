@@ -12,6 +12,7 @@
 #include "reports/formats/sections.h"
 #include "reports/formats/table_cells.h"
 #include "reports/record/result.h"
+#include "reports/record/without_secrets.h"
 
 namespace lockstep {
 
@@ -250,7 +251,8 @@ void append_job(std::string& csv, const JobRecord& job) {
 
 }  // namespace
 
-std::string render_csv(const RunRecord& run) {
+std::string render_csv(const RunRecord& given) {
+  const RunRecord run = without_secrets(given);
   std::string csv(kHeader);
   for (const CellRecord& cell : run.cells) {
     append(csv, cell_line(cell));

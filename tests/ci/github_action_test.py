@@ -209,7 +209,12 @@ class ActionTest(unittest.TestCase):
         for status in (0, 1, 2, 3, 64, 7):
             job = self.job().run(FAKE_STATUS=str(status))
             self.assertEqual((job.status, job.outputs["lockstep"]["status"]), (status, str(status)))
-            self.assertEqual(job.artifacts, [job.outputs["lockstep"]["folder"]])
+            folder = job.outputs["lockstep"]["folder"]
+            self.assertEqual(job.artifacts, ["%s\n!%s/**/*.safetensors\n" % (folder, folder)])
+
+    def test_the_artifact_has_values_of_tensors_if_they_are_asked_for(self):
+        job = self.job(values="true").run()
+        self.assertEqual(job.artifacts, ["%s\n\n" % job.outputs["lockstep"]["folder"]])
 
     def test_a_fork_has_the_summary_alone(self):
         self.github.refusal = 403
@@ -331,6 +336,7 @@ class ActionTest(unittest.TestCase):
 
     def test_wrong_inputs_are_an_annotation(self):
         for inputs in ({"watch": ""}, {"run": "x"}, {"lockstep": "/nowhere"}, {"options": "'"},
+                       {"values": "yes"},
                        {"wheel": "'"}, {"wheel": "no-such.whl"}):
             job = self.job(**inputs).run()
             self.assertEqual(job.status, 64, inputs)
@@ -358,6 +364,7 @@ class GitlabTest(unittest.TestCase):
         job = yaml.safe_load((ROOT / "ci/gitlab/lockstep.yml").read_text())[".lockstep"]
         self.assertEqual(job["artifacts"]["reports"]["junit"], "lockstep/report.xml")
         self.assertEqual(job["artifacts"]["when"], "always")
+        self.assertEqual(job["artifacts"]["exclude"], ["lockstep/**/*.safetensors"])
 
     def test_its_script_runs_in_a_clean_folder(self):
         with tempfile.TemporaryDirectory() as place:

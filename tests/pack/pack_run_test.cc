@@ -24,6 +24,7 @@
 #include "tests/pack/stored_job.h"
 #include "tests/refusal.h"
 #include "tests/reports/formats/literal_run.h"
+#include "tests/secret_forms.h"
 
 namespace lockstep {
 namespace {
@@ -65,6 +66,8 @@ class Packed {
     }
     return names;
   }
+
+  std::string text(const std::string& name) const { return text_of(opened_->folder() / name); }
 
   /// All bytes of all files, and their names.
   std::string bytes() const {
@@ -109,6 +112,39 @@ TEST(Pack, HoldsWhatAReportNeedsAndNotTheOutputs) {
     EXPECT_THAT(files, Contains(name));
   }
   EXPECT_THAT(files, Not(Contains("job/rank-0.log")));
+}
+
+/// What ranks wrote of their training, in every form of a secret.
+TEST(Pack, HoldsNoSecretOfTheRanks) {
+  for (const std::string& form : secret_forms()) {
+    const StoredJob job([&](const fs::path& files) {
+      RankStatus status = read_rank_status(rank_status_file(files, 0));
+      const std::string process = status.process;
+      const nlohmann::json raw = {{"process", process}, {"step", 4},       {"line", 0},
+                                  {"ended", false},     {"raised", false}, {"is_own", false},
+                                  {"error", form},      {"cause", "none"}};
+      write_text(rank_status_file(files, 0), raw.dump());
+      const nlohmann::json facts = {{"world_size", 2},
+                                    {"torch", "2.11.0"},
+                                    {"failure", form},
+                                    {"configuration", {{"a", form}, {"hub.token", "plainwords"}}}};
+      write_text(files / "rank-0.watch.json", facts.dump());
+      write_text(files / "rank-0.stacks", form);
+      nlohmann::json stall = nlohmann::json::parse(text_of(files / "stall.json"));
+      for (auto& rank : stall["ranks"]) rank["place"] = form;
+      write_text(files / "stall.json", stall.dump());
+      nlohmann::json answer = nlohmann::json::parse(text_of(files / "rank-0.stalled.json"));
+      answer["failure"] = answer["threads"][0]["function"] = form;
+      answer["calls"][0]["site"] = answer["calls"][1]["site"] = form;
+      write_text(files / "rank-0.stalled.json", answer.dump());
+    });
+    const Packed pack(job);
+    for (const std::string& name : pack.files()) {
+      EXPECT_FALSE(has_secret(pack.text(name))) << name << ": " << form;
+    }
+    EXPECT_THAT(pack.text("job/rank-0.watch.json"), Not(HasSubstr("plainwords")));
+    EXPECT_THAT(pack.judged(IndexUse::checked).jobs[0].faults, IsEmpty());
+  }
 }
 
 /// Without the rows of step 2, in which the ranks agreed, and with a second segment, just begun.

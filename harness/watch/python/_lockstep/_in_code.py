@@ -83,7 +83,7 @@ def _out(value):
 
 
 def settings_of(every, start, until, tensors, ignore, replicas, data, also, agree_every, keep_before, keep,
-                history, modules):
+                history, modules, group_readable):
     """Raises ValueError if one of the arguments of `lockstep.watch` is wrong."""
     settings = _settings.Settings()
     settings.every = _whole("every", every, 1, _MOST_STEPS)
@@ -94,6 +94,7 @@ def settings_of(every, start, until, tensors, ignore, replicas, data, also, agre
     settings.data, settings.modules, settings.also = bool(data), bool(modules), _words(also)
     settings.agree_every = _agree_every(agree_every, settings.every)
     settings.keeps_before = bool(keep_before)
+    settings.is_group_readable = bool(group_readable)
     settings.keep_bytes = _whole("keep", keep, 0, _MOST_MEBIBYTES) * 2**20
     settings.history_bytes = _whole("history", history, 1, _MOST_HISTORY) * 2**20
     return settings
@@ -103,7 +104,9 @@ def _title():
     """The job in reports."""
     if hasattr(sys, "ps1") or not sys.argv or not sys.argv[0]:
         return "an interactive Python"
-    return " ".join(["python"] + sys.argv if sys.argv[0] == "-c" else sys.argv)
+    words = ["python"] + sys.argv if sys.argv[0] == "-c" else sys.argv
+    # The program masks secrets by their names, and needs to see where a word ends.
+    return " ".join(repr(word) if any(c.isspace() for c in word) else word for word in words)
 
 
 def _known_placement():
@@ -150,7 +153,8 @@ def watch(out, settings):
         raise ValueError("lockstep.watch() needs out, because each of the %d ranks would make a folder of "
                          "its own: give all of them the same new folder." % world)
     try:
-        folder, settings.job = _library.create(path, _title(), settings.agree_every, rank, world)
+        folder, settings.job = _library.create(path, _title(), settings.agree_every, rank, world,
+                                                settings.is_group_readable)
     except _library.Failure as error:
         raise RuntimeError(str(error)) from None
     settings.folder = os.path.abspath(folder)

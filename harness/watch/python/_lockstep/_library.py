@@ -6,7 +6,7 @@ import os
 
 from _lockstep._installed import path_of
 
-_INTERFACE = 5
+_INTERFACE = 6
 
 
 class Failure(Exception):
@@ -22,7 +22,8 @@ class _Options(ctypes.Structure):
 
 class _Job(ctypes.Structure):
     _fields_ = [("folder", ctypes.c_char_p), ("title", ctypes.c_char_p), ("agree_every", ctypes.c_int64),
-                ("rank", ctypes.c_int32), ("world_size", ctypes.c_int32)]
+                ("rank", ctypes.c_int32), ("world_size", ctypes.c_int32),
+                ("is_group_readable", ctypes.c_int32)]
 
 
 class _Joined(ctypes.Structure):
@@ -91,11 +92,12 @@ def _failure(library):
     return Failure(library.lockstep_watch_error().decode(errors="replace"))
 
 
-def create(folder, title, agree_every, rank, world_size):
+def create(folder, title, agree_every, rank, world_size, is_group_readable):
     """Makes the folder of a job's run, or finds the one that another rank made. Returns the folder of the
     job's files and its id."""
     library, joined = _load(), _Joined()
-    job = _Job(os.fsencode(folder), title.encode(errors="replace"), agree_every, rank, world_size)
+    job = _Job(os.fsencode(folder), title.encode(errors="replace"), agree_every, rank, world_size,
+               is_group_readable)
     if library.lockstep_watch_create(ctypes.byref(job), ctypes.byref(joined)) < 0:
         raise _failure(library)
     return os.fsdecode(joined.folder), joined.job.decode()

@@ -5,6 +5,8 @@ import fcntl
 import os
 import resource
 
+from _lockstep._files import mode_beside
+
 _HIGH = 4096
 
 
@@ -28,7 +30,7 @@ class OwnFile:
     truncate the file."""
 
     def __init__(self, path, flags):
-        self._fd = _moved_up(os.open(path, flags | os.O_CLOEXEC, 0o666))
+        self._fd = _moved_up(os.open(path, flags | os.O_CLOEXEC, mode_beside(path)))
         self._identity = self._identity_now()
 
     def _identity_now(self):

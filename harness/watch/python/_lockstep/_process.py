@@ -6,6 +6,8 @@ import json
 import os
 import sys
 
+from _lockstep import _files
+
 
 def has_joined():
     """Whether this process has joined a world of torch.distributed."""
@@ -45,7 +47,7 @@ def note_elsewhere(folder, rank, step=0):
     """Writes that a rank trains in this process, which is not observed. `step`: the last one of the observed
     process when it was forked; 0: that process is gone."""
     path = os.path.join(folder, "rank-%d.elsewhere.json" % rank)
-    with open("%s.%d.tmp" % (path, os.getpid()), "w", encoding="utf-8") as file:
+    with _files.opened("%s.%d.tmp" % (path, os.getpid()), encoding="utf-8") as file:
         json.dump({"process": os.getpid(), "step": step}, file)
     os.replace(file.name, path)
 

@@ -13,6 +13,7 @@ class Settings:
     def __init__(self, folder="", job=""):
         self.folder, self.job = folder, job
         self.is_created = False  # by its ranks: no `lockstep watch` runs the job
+        self.is_group_readable = False  # else its owner alone may read the run's folder
         self.is_shared = True  # the other ranks of the job find the folder
         self.every, self.first, self.last = 1, 1, 0  # observed steps; last 0: no limit
         self.tensors, self.ignored = "", ""  # regular expressions

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from _lockstep import _settings
+from _lockstep import _files, _settings
 from _lockstep._machines import machine, ranks_of_machine, rendezvous
 from _lockstep._own_file import OwnFile
 from _lockstep._process import at_end, has_joined, is_child, rank_and_world
@@ -322,7 +322,7 @@ class Progress:
 
     def _answer(self, asked):
         path = os.path.join(self._folder, "rank-%d.stall.json" % self._rank)
-        with open(path + ".tmp", "w", encoding="utf-8") as file:
+        with _files.opened(path + ".tmp", encoding="utf-8") as file:
             json.dump(_report(self._rank, self._world, asked, self._marks), file)
         os.replace(path + ".tmp", path)
         self._answered = asked

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 
-from _lockstep import _objects, _settings
+from _lockstep import _files, _objects, _settings
 
 # Imported modules, and the function of `_hook` that each is passed to.
 _MODULES = {"torch.optim.optimizer": "on_optimizer_module",
@@ -106,7 +106,7 @@ def _note_error(process):
         return
     path = os.path.join(_settings.current.folder, "process-%d.error.json" % process)
     try:
-        with open(path, "w", encoding="utf-8") as file:
+        with _files.opened(path, encoding="utf-8") as file:
             json.dump({"rank": os.environ.get("RANK", ""),
                        "error": ("%s: %s" % (type(error).__name__, error)).rstrip(": ")}, file)
     except OSError:

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 
-from _lockstep import _configuration, _library, _precision, _settings, _stalls
+from _lockstep import _configuration, _files, _library, _precision, _settings, _stalls
 from _lockstep._also import Also, MicroBatches
 from _lockstep._data import Data
 from _lockstep._machines import ranks_of_machine, rendezvous, threads_of
@@ -490,7 +490,7 @@ class Watcher:
         facts.update(more)
         path = os.path.join(self._settings.folder, "rank-%d.watch.json" % self._rank)
         with self._note_lock:  # autograd's threads note, too
-            with open(path + ".tmp", "w", encoding="utf-8") as file:
+            with _files.opened(path + ".tmp", encoding="utf-8") as file:
                 json.dump(facts, file)
             os.replace(path + ".tmp", path)
 

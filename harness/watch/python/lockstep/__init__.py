@@ -17,7 +17,8 @@ def observe(name, value):
 
 
 def watch(out=None, every=1, start=1, until=None, tensors=None, ignore=None, replicas=None, data=False,
-          also=(), agree_every=None, keep_before=False, keep=256, history=1024, modules=False):
+          also=(), agree_every=None, keep_before=False, keep=256, history=1024, modules=False,
+          group_readable=False):
     """Observes the optimizers of this process from now on, as `lockstep watch` does from outside.
     `lockstep report OUT` says whether the ranks agree.
 
@@ -40,6 +41,7 @@ def watch(out=None, every=1, start=1, until=None, tensors=None, ignore=None, rep
     history      MiB of rows that each rank writes; then one of 100 steps is observed
     modules      True: also observes outputs of modules and the gradients at them, for `lockstep diff`;
                  slower
+    group_readable  True: the group may read the files, else their owner alone
 
     Returns the absolute path of the run's folder. Inside `lockstep watch` it does nothing else.
     Raises ValueError if an argument is wrong, and RuntimeError if the folder holds an earlier job or
@@ -48,7 +50,8 @@ def watch(out=None, every=1, start=1, until=None, tensors=None, ignore=None, rep
     from _lockstep import _in_code
 
     return _in_code.watch(out, _in_code.settings_of(every, start, until, tensors, ignore, replicas, data,
-                                                    also, agree_every, keep_before, keep, history, modules))
+                                                    also, agree_every, keep_before, keep, history, modules,
+                                                    group_readable))
 
 
 def stop():
