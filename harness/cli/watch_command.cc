@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -137,35 +138,42 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
 /// folder. The command line replaces it.
 constexpr const char* kSettings = "lockstep.toml";
 
-/// The word that a setting fills; null: it is none.
-std::string* word_of(const std::string& name, WatchWords& words) {
-  const std::pair<std::string_view, std::string*> known[] = {
+/// The words that settings fill, by their names.
+std::map<std::string, std::string*> settings_of(WatchWords& words) {
+  return {
       {"every", &words.every},     {"from", &words.from},       {"until", &words.until},
       {"tensors", &words.tensors}, {"ignore", &words.ignore},   {"replicas", &words.replicas},
       {"keep", &words.keep},       {"history", &words.history}, {"agree-every", &words.agree_every},
       {"stall", &words.stall},     {"known", &words.known},     {"label", &words.label}};
-  for (const auto& [known_name, word] : known) {
-    if (known_name == name) return word;
-  }
-  return nullptr;
+}
+
+/// A misspelt name would leave a setting out without a word.
+std::string& word_of(const CLI::ConfigItem& item, WatchWords& words) {
+  const std::map<std::string, std::string*> settings = settings_of(words);
+  if (const auto found = settings.find(item.name); found != settings.end()) return *found->second;
+  std::vector<std::string> names;
+  for (const auto& [name, word] : settings) names.push_back(name);
+  throw unknown_name(fmt::format("setting of [watch] in {}", kSettings), item.name, names);
 }
 
 void read_settings(WatchWords& words) {
   if (!std::filesystem::exists(kSettings)) return;
   std::istringstream text(read_text(kSettings, kLargestSettings));
   for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(text)) {
-    if (item.parents != std::vector<std::string>{"watch"} || item.name == "++" ||
-        item.name == "--") {
-      continue;
+    const std::string section = fmt::format("{}", fmt::join(item.parents, "."));
+    if (section.empty()) {
+      throw malformed(kSettings, 0, 0, "all settings in the section [watch]", item.name);
     }
-    std::string* const word = word_of(item.name, words);
-    if (!word || item.inputs.size() != 1) {
-      throw malformed(kSettings, 0, 0,
-                      "[watch] with every, from, until, tensors, ignore, replicas, agree-every, "
-                      "keep, history, stall, known and label, of one value each",
-                      item.name);
+    if (section != "watch") {
+      throw unknown_name(fmt::format("section in {}", kSettings), section, {"watch"});
     }
-    *word = item.inputs.front();
+    if (item.name == "++" || item.name == "--") continue;  // the ends of the section
+    std::string& word = word_of(item, words);
+    if (item.inputs.size() != 1) {
+      throw malformed(kSettings, 0, 0, fmt::format("one value of {}", item.name),
+                      fmt::format("{}", item.inputs.size()));
+    }
+    word = item.inputs.front();
   }
 }
 

@@ -69,7 +69,8 @@ void write_stall(const fs::path& folder, const Stall& stall) {
                      {"is_open", stall.is_open},
                      {"is_over", stall.is_over},
                      {"ranks", ranks}};
-  write_whole_file(stall_file(folder), json.dump(2) + "\n");
+  write_whole_file(stall_file(folder),
+                   json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 std::optional<Stall> read_stall(const fs::path& folder) {
