@@ -359,6 +359,20 @@ class CommentTest(unittest.TestCase):
                 self.assertEqual(comment.pull_request_of(event), number)
 
 
+class PinsTest(unittest.TestCase):
+    def test_other_actions_are_named_by_commit_and_version(self):
+        files = [*ROOT.glob(".github/workflows/*.yml"), *ROOT.glob("ci/github/*.yml"), ROOT / "docs/ci.md"]
+        used = [(file.name, line.split("uses: ", 1)[1]) for file in files for line in file.read_text().splitlines()
+                if line.strip(" -").startswith("uses: ") and "/lockstep/ci/github" not in line]
+        others = [one for one in used if not one[1].startswith("./")]
+        self.assertGreater(len(others), 8)
+        for file, action in others:
+            self.assertRegex(action, r"^[\w-]+/[\w/-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+$", file)
+        commits = {}
+        for _, action in others:
+            self.assertEqual(action, commits.setdefault(action.split("@")[0], action), "two versions of one action")
+
+
 class GitlabTest(unittest.TestCase):
     def test_the_template_has_a_job_with_a_junit_report(self):
         job = yaml.safe_load((ROOT / "ci/gitlab/lockstep.yml").read_text())[".lockstep"]

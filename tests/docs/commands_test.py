@@ -117,6 +117,10 @@ LISTED = {
     ("docs/performance.md", "build/release/bin/lockstep watch --out $(mktemp -du) -- "
      "torchrun --standalone --nproc-per-node 2 tests/bench/peer_training.py"): Listed(slow=True),
     ("docs/performance.md", "ci/build release"): BUILDS,
+    ("docs/performance.md", "cmake --preset release -B build/plain -D LOCKSTEP_HARDENING=OFF"): BUILDS,
+    ("docs/performance.md", "cmake --build build/plain --target lockstep fingerprint_bench"): BUILDS,
+    ("docs/performance.md",
+     "BENCH_MIB=64 build/plain/bin/fingerprint_bench --benchmark_filter='digest|everything'"): BUILDS,
     ("docs/performance.md", "python3 -m venv peers"): PEERS,
     ("docs/performance.md",
      "peers/bin/pip install torch==2.11.0 traincheck==0.2.0 mindstudio-probe==26.2.0"): PEERS,
