@@ -59,7 +59,8 @@ void mask(Json& json, const std::string& name = "") {
   }
 }
 
-/// What the hook of a rank wrote that stands still, without secrets. Every error names the file and the place in it.
+/// What the hook of a rank wrote that stands still, without secrets. Every error names the file and
+/// the place in it.
 class Answer {
  public:
   explicit Answer(const fs::path& file) : path_(file.string()) {
