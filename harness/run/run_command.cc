@@ -34,6 +34,7 @@
 #include "reference/published_table.h"
 #include "reports/base/current_folder.h"
 #include "reports/base/error.h"
+#include "reports/base/secrets.h"
 #include "reports/formats/renderer.h"
 #include "reports/record/result.h"
 
