@@ -32,8 +32,8 @@ class WorkingFolder : public testing::Test {
       plant_module(fs::path(module).concat(".py"), module);
       plant_module(fs::path(module) / "__init__.py", module);
     }
-    plant_module("share/lockstep/python/sitecustomize.py", "hook");
-    plant_module("share/lockstep/python/lockstep/__init__.py", "package");
+    plant_module("share/lockstep/python/start/sitecustomize.py", "hook");
+    plant_module("share/lockstep/python/_lockstep/__init__.py", "package");
     plant_module("torch-2.11.0.dist-info/METADATA", "metadata");
     for (const char* program : {"python", "python3", "torchrun", "mpirun", "srun", "nvidia-smi",
                                 "libexec/lockstep/lockstep-catalogue", "bin/python3"}) {
@@ -85,7 +85,7 @@ const std::vector<std::string> kEnvironments{"",
                                              "PYTHONPATH=:",
                                              "PYTHONPATH=.:x",
                                              "PYTHONPATH=$PWD",
-                                             "PYTHONPATH=$PWD/./:share/lockstep/python",
+                                             "PYTHONPATH=$PWD/./:share/lockstep/python/start",
                                              "LD_LIBRARY_PATH=: LOCKSTEP_TORCH_FOLDER=torch"};
 
 TEST_F(WorkingFolder, OfThePlantedFilesAllWouldRun) {
@@ -129,7 +129,7 @@ TEST_F(WorkingFolder, RunsNothingOfItForAProgramThatWasCopiedAlone) {
       if (std::string(arguments).starts_with("watch")) {
         EXPECT_EQ(outcome.status, 64);
         EXPECT_THAT(outcome.err,
-                    HasSubstr("'watch' needs share/lockstep/python, which is not there"));
+                    HasSubstr("'watch' needs share/lockstep/python/start, which is not there"));
       }
     }
     fs::remove(work() / place);
