@@ -132,7 +132,7 @@ std::string place_in_stacks(const fs::path& folder, int rank) {
   std::string first;
   for (const StackFrame& frame : frames_in(stacks)) {
     const std::string path(frame.file);
-    const bool is_own = path.find("/python/lockstep/_") < path.npos;
+    const bool is_own = path.find("/python/_lockstep/_") < path.npos;
     if (is_own) continue;
     const bool is_library = path.find("site-packages") < path.npos || path.starts_with("<") ||
                             path.find("/lib/python") < path.npos;

@@ -127,7 +127,7 @@ LISTED = {
     ("docs/performance.md",
      "BENCH_STEPS=12 peers/bin/python tests/bench/peers.py build/release --repetitions 2"): PEERS,
     ("docs/reading-a-report.md", "lockstep watch --known known.txt -- %s" % TORCHRUN): Listed(slow=True),
-    ("docs/trust.md", "python tests/harm/do_no_harm.py build/release/bin/lockstep PYTHON --cases 500"):
+    ("docs/trust.md", "python3 tests/harm/do_no_harm.py build/release/bin/lockstep PYTHON --cases 500"):
         Listed(cannot="runs for half an hour; watch.does_no_harm runs eight of them"),
     ("docs/watching.md", "lockstep watch -- torchrun --nproc-per-node 8 train.py"): EIGHT,
     ("docs/watching.md", "lockstep watch --out runs/job7 --node $(hostname) -- torchrun --nnodes 2 ... train.py"):

@@ -21,7 +21,7 @@ TEST(Stacks, TellTheInnermostLineOfTheUser) {
   EXPECT_EQ(place_in("Thread 0x1 (most recent call first):\n"
                      "  File \"/a/other.py\", line 3 in wait\n"
                      "\nCurrent thread 0x2 (most recent call first):\n"
-                     "  File \"/x/python/lockstep/_stalls.py\", line 9 in answer\n"
+                     "  File \"/x/python/_lockstep/_stalls.py\", line 9 in answer\n"
                      "  File \"/v/lib/python3.11/site-packages/torch/a.py\", line 5 in reduce\n"
                      "  File \"/a/my \"own\" train.py\", line 65 in main\n"
                      "  File \"/a/train.py\", line 70 in <module>\n"),
