@@ -179,9 +179,15 @@ CollectiveLog::CollectiveLog(const std::filesystem::path& path, int rank, std::s
 template <class Value>
 bool CollectiveLog::put_at(std::uint64_t place, const Value& value) const {
   if (!file_.is_own()) return false;
-  const ssize_t size = ::pwrite(file_.get(), &value, sizeof value, static_cast<off_t>(place));
-  if (size >= 0 && size < ssize_t{sizeof value}) errno = ENOSPC;
-  return size == ssize_t{sizeof value};
+  std::string_view bytes(reinterpret_cast<const char*>(&value), sizeof value);
+  while (!bytes.empty()) {  // what does not fit is refused once nothing more does
+    const ssize_t size =
+        ::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(place));
+    if (size < 0) return false;
+    place += static_cast<std::uint64_t>(size);
+    bytes.remove_prefix(static_cast<std::size_t>(size));
+  }
+  return true;
 }
 
 template <class Value>
