@@ -261,7 +261,7 @@ def faults_of(case, twin, watched, report):
     is_damage = case.fault in OF_EVIDENCE and case.fault.split()[-1] in said
     faults += ["'%s' was said" % words for words in FALSE_ALARMS
                if words in said and not (is_damage and ("rank-" in words or "changed" in words))]
-    if re.search(r'File "[^"]*/_?lockstep/', watched.err) and "Traceback" in watched.err:
+    if re.search(r'File "[^"]*/(?:python|site-packages)/_?lockstep/', watched.err) and "Traceback" in watched.err:
         faults.append("a traceback of Lockstep")
     allowed = {twin.status, 2, 3}
     if ENDS.match(case.fault):  # at a random moment, so perhaps after the end of one of both
