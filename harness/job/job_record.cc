@@ -178,7 +178,7 @@ void note_elsewhere(JobRecord& job) {
 /// A launcher that dies leaves ranks behind, whose files still grow.
 void note_left_running(JobRecord& job, const std::map<int, WatchedProgress>& progress) {
   for (const auto& [rank, one] : progress) {
-    if (one.has_ended || !is_alive(one)) continue;
+    if (!trains_on(one)) continue;
     job.left_running.push_back(rank);
     RankExit& end = job.exits[static_cast<std::size_t>(rank)];
     end.kind = ExitKind::unfinished;

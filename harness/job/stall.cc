@@ -150,6 +150,8 @@ bool is_alive(const WatchedProgress& rank) {
   return state != '\0' && state != 'Z' && state != 'X';
 }
 
+bool trains_on(const WatchedProgress& rank) { return !rank.has_ended && is_alive(rank); }
+
 bool is_stopped(const WatchedProgress& rank) {
   const char state = state_of(rank.pid);
   return state == 'T' || state == 't';

@@ -38,6 +38,9 @@ std::string place_in_stacks(const std::filesystem::path& folder, int rank);
 
 /// Whether the process of a rank lives, stopped or not.
 bool is_alive(const WatchedProgress& rank);
+
+/// Whether its process lives and has not said that it ends.
+bool trains_on(const WatchedProgress& rank);
 bool is_stopped(const WatchedProgress& rank);
 
 /// Says of each rank of a stall where it was. `hangs`: a rank of the job is in a collective that it

@@ -260,9 +260,8 @@ void wait_for_last_ranks(const fs::path& files) {
   constexpr std::chrono::seconds kLongest(3);
   const auto begin = std::chrono::steady_clock::now();
   const auto have_ended = [&] {
-    return std::ranges::none_of(read_all_progress(files), [](const auto& rank) {
-      return !rank.second.has_ended && is_alive(rank.second);
-    });
+    return std::ranges::none_of(read_all_progress(files),
+                                [](const auto& rank) { return trains_on(rank.second); });
   };
   while (!have_ended() && std::chrono::steady_clock::now() - begin < kLongest) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
