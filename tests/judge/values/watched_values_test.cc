@@ -234,6 +234,31 @@ TEST(GradientsReducedInTheStep, AreAFindingIfTheyDifferInAStepThoughCollectivesW
   EXPECT_EQ(result.findings[0].step, 2);
 }
 
+/// Ranks agree in steps 2 to 4, which are not read again; the parameter has its new value from
+/// there.
+TEST(GradientsReducedInTheStep, DoNotExplainAChangeOfEarlierSteps) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    files.add(rank, 1, "w", {0}, kBefore);
+    for (std::int64_t step = 1; step <= 5; ++step) {
+      const bool is_apart = step == 1 || step == 5;
+      files.add(rank, step, "w", {is_apart ? static_cast<float>(rank + 1) : 1.0F});
+      files.add(rank, step, "w", {is_apart ? (step == 1 ? 0.0F : 4.0F) : static_cast<float>(step)},
+                kAfter);
+    }
+  }
+  const ClaimResult result = judge_job(kAgree, files, 2, {{{0, 1}, 2, 1, 5, 1}});
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_THAT(result.reason, HasSubstr("it never changed"));
+}
+
+/// One step does not show that the reduction is in it, if all that is known are earlier calls.
+TEST(GradientsReducedInTheStep, AreAFindingInASingleStepThoughCollectivesWereCalledBefore) {
+  LiteralEvidence files(2);
+  observe_reduced("w", {1}, files);
+  EXPECT_EQ(judge_job(kAgree, files, 2, calls(0), calls(1)).verdict, Verdict::violated);
+}
+
 /// 40 numbers of about `size`, apart by `ulps` units in the last place on alternating sides.
 std::vector<float> numbers(float size, int ulps) {
   std::vector<float> values(40, size);
@@ -336,6 +361,25 @@ TEST(Replicas, AreKnownByTheirGradientsThoughOneParameterDiffersFirst) {
     // Alone it may be a damaged bit.
     EXPECT_EQ(judge_job(kParametersAgree, files, 2).verdict,
               have_gradients ? Verdict::holds : Verdict::violated);
+  }
+}
+
+/// A moment of the optimizer carries the rounding of step 1 into step 2.
+TEST(Replicas, MayDifferWhereTheirGradientsAgreeIfThoseDifferedBefore) {
+  for (const bool have_differed : {true, false}) {
+    LiteralEvidence files(2);
+    for (int rank = 0; rank < 2; ++rank) {
+      for (const char* name : {"a", "b", "c"}) {
+        files.add(rank, 1, name, numbers(1, have_differed ? rank : 0));
+        files.add(rank, 1, name, numbers(1, 0), kAfter);
+        files.add(rank, 2, name, numbers(1, 0));
+        files.add(rank, 2, name, numbers(2, rank), kAfter);
+      }
+    }
+    const ClaimResult result = judge_job(kParametersAgree, files, 2);
+    EXPECT_EQ(result.verdict, have_differed ? Verdict::holds : Verdict::violated);
+    if (have_differed) continue;
+    EXPECT_THAT(result.findings.at(0).sentence, HasSubstr("the gradients had the same bits"));
   }
 }
 
