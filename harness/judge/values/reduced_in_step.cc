@@ -42,9 +42,13 @@ void ReducedInStep::see(const StepView& step, const std::vector<const HeldTensor
     // A rank may end in this step.
     if (now == after.end() || now->second.ranks < gradient->holders.size()) continue;
     steps.is_apart = steps.is_apart || (!now->second.agreed && !steps.is_reduced);
-    if (!now->second.agreed || before == before_.end()) continue;
-    judge(before->second.agreed != now->second.agreed, calls_in(step.number(), gradient->holders),
-          steps);
+    if (!now->second.agreed) continue;
+    const Calls calls = calls_in(step.number(), gradient->holders);
+    if (before != before_.end()) {
+      judge(before->second.agreed != now->second.agreed, calls, steps);
+    } else if (calls == Calls::enough) {
+      steps.unknown = "it was not observed before the first of them";
+    }
   }
   before_ = std::move(after);
   remembered_ = step.number();

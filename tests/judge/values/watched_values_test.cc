@@ -252,6 +252,20 @@ TEST(GradientsReducedInTheStep, DoNotExplainAChangeOfEarlierSteps) {
   EXPECT_THAT(result.reason, HasSubstr("it never changed"));
 }
 
+TEST(GradientsReducedInTheStep, AreUndecidedIfTheParameterBeforeIsUnknown) {
+  for (const bool do_call : {true, false}) {
+    LiteralEvidence files(2);
+    for (int rank = 0; rank < 2; ++rank) {
+      files.add(rank, 1, "w", {static_cast<float>(rank)});
+      files.add(rank, 1, "w", {1}, kAfter);
+    }
+    const ClaimResult result = judge_job(kAgree, files, 2, calls(do_call ? 1 : 0));
+    EXPECT_EQ(result.verdict, do_call ? Verdict::undecided : Verdict::violated);
+    const std::string why = do_call ? "not observed before the first of them" : "";
+    EXPECT_THAT(result.reason, HasSubstr(why));
+  }
+}
+
 /// One step does not show that the reduction is in it, if all that is known are earlier calls.
 TEST(GradientsReducedInTheStep, AreAFindingInASingleStepThoughCollectivesWereCalledBefore) {
   LiteralEvidence files(2);
@@ -407,19 +421,19 @@ TEST(UnevenSteps, AreNoneOfARankThatHasEnded) {
   EXPECT_THAT(judge_job(kParametersAgree, files, 2).reason, Not(HasSubstr("did not step")));
 }
 
-TEST(UnevenSteps, AreToldOfAParameterWhoseOtherStepsWereSkipped) {
-  for (const bool has_gradient : {true, false}) {
+TEST(UnevenSteps, AreToldOfAParameterThatARankHoldsAndNeverSteps) {
+  for (const bool is_held : {true, false}) {
     LiteralEvidence files(2);
     for (int rank = 0; rank < 2; ++rank) {
+      files.add(rank, 1, "a", {0}, kBefore);
+      if (rank == 0 || is_held) files.add(rank, 1, "b", {0}, kBefore);
       files.add(rank, 1, "a", {1}, kAfter);
       if (rank == 0) files.add(rank, 1, "b", {1}, kAfter);
-      files.add(rank, 2, "a", {1});  // gradients of a skipped step
-      if (rank == 0 || has_gradient) files.add(rank, 2, "b", {1});
     }
     const ClaimResult result = judge_job(kParametersAgree, files, 2);
     EXPECT_EQ(result.verdict, Verdict::undecided);
     // Else `b` may be of another stage of a pipeline.
-    EXPECT_EQ(result.reason == "rank 1 did not step b in step 1, which rank 0 did", has_gradient)
+    EXPECT_EQ(result.reason == "rank 1 did not step b in step 1, which rank 0 did", is_held)
         << result.reason;
   }
 }
