@@ -17,6 +17,7 @@
 #include "harness/record/process_identity.h"
 #include "harness/record/rank_status.h"
 #include "harness/record/step_index.h"
+#include "harness/record/texts_of_ranks.h"
 #include "harness/record/watched_progress.h"
 #include "reports/base/error.h"
 #include "reports/base/plain_text.h"
@@ -200,6 +201,7 @@ void seal(JobRecord& job, const fs::path& files, bool has_ended) {
   }
   job.unsealed.clear();
   try {
+    mask_texts_of_ranks(files);
     job.manifest = write_manifest(files, job.processes, execution_identity(job));
   } catch (const Error& error) {
     job.unsealed = error.what();

@@ -26,11 +26,11 @@
 #include "harness/record/stall.h"
 #include "harness/record/step_index.h"
 #include "harness/record/tensor_table.h"
+#include "harness/record/texts_of_ranks.h"
 #include "harness/record/whole_file.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
-#include "reports/base/secrets.h"
 #include "reports/base/usage_error.h"
 
 namespace lockstep {
@@ -44,20 +44,8 @@ constexpr std::array<std::string_view, 2> kEndings{".tensors.csv", ".index"};
 /// Of those with texts of the training.
 constexpr std::array<std::string_view, 5> kEndingsOfTexts{
     ".status.json", kFactsEnding, kElsewhereEnding, kKeptAnswerEnding, kStacksEnding};
-constexpr std::uint64_t kLargestTexts = 1 << 26;
 
 using Json = nlohmann::json;
-
-/// Masks secrets in all texts of a document; `name` is that of the field that holds them.
-void mask(Json& json, const std::string& name = "") {
-  if (json.is_string()) json = mask_value(name, json.get<std::string>());
-  if (json.is_array()) {
-    for (Json& one : json) mask(one, name);
-  }
-  if (json.is_object()) {
-    for (auto& [key, one] : json.items()) mask(one, key);
-  }
-}
 
 /// What the hook of a rank wrote that stands still, without secrets. Every error names the file and
 /// the place in it.
@@ -67,7 +55,7 @@ class Answer {
     constexpr std::size_t kMostLevels = 8;
     json = parse_flat_json(read_text(path_, kLargestAnswer), path_, "the answer", kMostLevels);
     if (!json.is_object()) throw refusal("", json);
-    mask(json);
+    mask_document(json);
   }
 
   /// Calls `visit` with each object of a list, which must be there, and with its place.
@@ -121,21 +109,11 @@ void link_file(const std::string& name, const fs::path& source, const fs::path& 
   if (failure) throw unwritable((folder / name).string(), failure.message());
 }
 
-/// The text of a file of a rank without secrets. What is no document is a text.
-std::string masked(const std::string& name, const std::string& text) {
-  if (!name.ends_with(".json")) return mask_secrets(text);
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return mask_secrets(text);
-  const Json before = json;
-  mask(json);
-  return json == before ? text : json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
 /// Links a file that holds texts into `folder`, or puts a masked copy of it there.
 void stage_texts(const std::string& name, const fs::path& source, const fs::path& folder) {
   if (!is_there(source / name)) return;
   const std::string text = read_text((source / name).string(), kLargestTexts);
-  const std::string without_secrets = masked(name, text);
+  const std::string without_secrets = masked_text_of_file(name, text);
   if (without_secrets == text) return link_file(name, source, folder);
   write_whole_file(folder / name, without_secrets);
 }

@@ -13,6 +13,7 @@
 #include "harness/record/process_identity.h"
 #include "harness/record/rank_status.h"
 #include "harness/record/run_folder.h"
+#include "harness/record/texts_of_ranks.h"
 #include "harness/run/launch_by.h"
 #include "harness/run/rank_progress.h"
 #include "harness/train/rank/rank.h"
@@ -104,6 +105,7 @@ void complete_record(CellRecord& record, const fs::path& folder) {
   const auto parted = std::find_if(record.exits.begin(), record.exits.end(),
                                    [](const RankExit& end) { return end.line.value_or(0) > 0; });
   if (parted != record.exits.end()) record.source += fmt::format(":{}", *parted->line);
+  mask_texts_of_ranks(folder);
   record.manifest = write_manifest(folder, record.processes, execution_identity(record.cell));
 }
 

@@ -2,8 +2,8 @@
 FAULT_FROM it is so from that step on. SAME_DATA: all ranks see the same samples. SCALED_FROM: gradients are doubled
 on all ranks from that step on. NOISE: they grow by 0.001 with each run; the file counts the runs. PAUSE: seconds in
 each step. CHECKPOINT, COMPILE: so is the module. WORKERS: data workers are forked before the ranks meet. END: how the
-ranks end, `_exit` or `kill` (rank 1), or `first`: rank 1 raises before its first step. TOOL: rank 0 first runs a
-process of its own that trains."""
+ranks end, `_exit` or `kill` (rank 1), or `first`: rank 1 raises before its first step, and its error says SAID, too.
+TOOL: rank 0 first runs a process of its own that trains."""
 
 import os
 import signal
@@ -47,7 +47,7 @@ if "NOISE" in os.environ:
         if dist.get_rank() == 0:
             runs.write("x")
 if os.environ.get("END") == "first" and dist.get_rank() == 1:
-    raise ValueError("bad sample 17")
+    raise ValueError("bad sample 17" + os.environ.get("SAID", ""))
 wrapped = nn.parallel.DistributedDataParallel(module)
 optimizer = torch.optim.AdamW(module.parameters())
 for step in range(int(os.environ.get("STEPS", "4"))):

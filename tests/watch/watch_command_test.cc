@@ -268,6 +268,24 @@ TEST_F(WatchCommand, NamesTheErrorThatEndsARankBeforeItsFirstStep) {
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("rank 1 raised an error: ValueError: bad sample"));
 }
 
+/// Its hook wrote them as they were; they are masked before the run is sealed.
+TEST_F(WatchCommand, LeavesNoSecretOfAnErrorInTheFilesOfRanks) {
+  const std::string token = "hf_abcdefghijklmnopqrstuvwxyzabcdefgh";
+  const Outcome outcome =
+      watch("", fmt::format("env END=first 'SAID= for {}' {}", token, two_ranks("one_training")));
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("ValueError: bad sample 17 for ***"));
+  int masked = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(out())) {
+    if (!entry.is_regular_file()) continue;
+    const std::string text = text_of(entry.path());
+    EXPECT_THAT(text, Not(HasSubstr(token))) << entry.path();
+    masked +=
+        entry.path().filename() != "record.json" && text.find("17 for ***") != text.npos ? 1 : 0;
+  }
+  EXPECT_GT(masked, 0);
+  EXPECT_THAT(run_shell(kLockstep + " report " + out().string()).out, HasSubstr("17 for ***"));
+}
+
 /// It has the variables of the rank, also its number.
 TEST_F(WatchCommand, DoesNotTakeAProcessThatARankStartsForTheRank) {
   const Outcome outcome = watch("", "env TOOL=1 " + two_ranks("one_training"));
