@@ -38,10 +38,12 @@ std::vector<int> ranks_here(const JobRecord& job) {
 bool belongs_to(const RunRecord& run, const JobRecord& job) {
   if (!is_part(run)) return false;
   const JobRecord& other = run.jobs[0];
+  const bool is_same_job = other.world_size == job.world_size &&
+                           other.rendezvous == job.rendezvous &&
+                           other.agree_every == job.agree_every;
+  if (!is_same_job) return false;
   const std::vector<int> ranks = ranks_here(other);
-  return other.world_size == job.world_size && other.rendezvous == job.rendezvous &&
-         other.agree_every == job.agree_every &&
-         std::includes(job.elsewhere.begin(), job.elsewhere.end(), ranks.begin(), ranks.end());
+  return std::includes(job.elsewhere.begin(), job.elsewhere.end(), ranks.begin(), ranks.end());
 }
 
 JobPart part_of(const fs::path& folder, const JobRecord& job) {
@@ -89,8 +91,10 @@ void add_machine(const fs::path& folder, const JobRecord& other, JobRecord& job)
   for (const int rank : part.ranks) {
     const auto place = static_cast<std::size_t>(rank);
     job.exits[place] = other.exits[place];
-    std::erase(job.elsewhere, rank);
   }
+  std::erase_if(job.elsewhere, [&](int rank) {
+    return std::binary_search(part.ranks.begin(), part.ranks.end(), rank);
+  });
   // Of several commands the one that failed counts.
   job.command_status = std::max(job.command_status, other.command_status);
   add_claims(other.claims, job.claims);

@@ -67,10 +67,15 @@ void Redaction::learn(const std::string& name) {
   for (const std::string& part : parts_of(name)) {
     known_.insert(part);
     if (part.empty() || !matches(part)) continue;
-    masked_.insert(part);
+    mask(part);
     has_match = true;
   }
-  if (!has_match && matches(name)) masked_.insert(name);
+  if (!has_match && matches(name)) mask(name);
+}
+
+void Redaction::mask(const std::string& name) {
+  masked_.insert(name);
+  lengths_.insert(name.size());
 }
 
 std::string Redaction::name(const std::string& name) {
@@ -112,9 +117,7 @@ std::string Redaction::pseudonym(const std::string& name) {
 std::string Redaction::line(const std::string& text) {
   if (text.size() > kLongest) return has_name_or_match(text) ? pseudonym(text) : text;
   Pieces pieces{{text, false}};
-  for (const std::string& name : masked_) {
-    replace(pieces, [&](const std::string& piece) { return place_of_name(piece, name); });
-  }
+  replace(pieces, [&](const std::string& piece) { return place_of_name(piece); });
   for (const auto& pattern : patterns_) {
     replace(pieces, [&](const std::string& piece) { return place_of_match(piece, *pattern); });
   }
@@ -135,18 +138,20 @@ void Redaction::replace(Pieces& pieces, const std::function<Place(const std::str
   }
 }
 
-Redaction::Place Redaction::place_of_name(const std::string& text, const std::string& name) {
-  std::size_t at = text.find(name);
-  while (at != text.npos && !(is_begin(text, at) && is_end(text, at + name.size()))) {
-    at = text.find(name, at + 1);
+/// Takes time that does not grow with the number of names.
+Redaction::Place Redaction::place_of_name(const std::string& text) const {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (!is_begin(text, at)) continue;
+    for (const std::size_t size : lengths_) {
+      const bool can_be_name = at + size <= text.size() && is_end(text, at + size);
+      if (can_be_name && masked_.contains(text.substr(at, size))) return {at, size};
+    }
   }
-  return at == text.npos ? Place{} : Place{at, name.size()};
+  return {};
 }
 
 bool Redaction::has_name_or_match(const std::string& text) const {
-  return matches(text) || std::any_of(masked_.begin(), masked_.end(), [&](const std::string& name) {
-           return place_of_name(text, name).size > 0;
-         });
+  return matches(text) || place_of_name(text).size > 0;
 }
 
 Redaction::Place Redaction::place_of_match(const std::string& text, const RE2& pattern) {

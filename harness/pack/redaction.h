@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 namespace re2 {
@@ -54,24 +55,20 @@ class Redaction {
     bool is_replaced = false;
   };
   using Pieces = std::vector<Piece>;
-  /// The longest first: "a.weight" before "a".
-  struct IsLonger {
-    bool operator()(const std::string& a, const std::string& b) const {
-      return a.size() != b.size() ? a.size() > b.size() : a < b;
-    }
-  };
-
   bool matches(const std::string& text) const;
   bool has_name_or_match(const std::string& text) const;
   std::string pseudonym(const std::string& name);
   std::string line(const std::string& text);
   void replace(Pieces& pieces, const std::function<Place(const std::string&)>& find);
-  static Place place_of_name(const std::string& text, const std::string& name);
+  /// The first, and of those that begin there the longest: "a.weight" before "a".
+  Place place_of_name(const std::string& text) const;
+  void mask(const std::string& name);
   static Place place_of_match(const std::string& text, const re2::RE2& pattern);
 
   std::vector<std::shared_ptr<const re2::RE2>> patterns_;
   std::set<std::string> known_;                    ///< all names, masked or not
-  std::set<std::string, IsLonger> masked_;         ///< those that match
+  std::unordered_set<std::string> masked_;         ///< those that match
+  std::set<std::size_t, std::greater<>> lengths_;  ///< of those
   std::map<std::string, std::string> pseudonyms_;  ///< by name
   std::size_t last_ = 0;                           ///< number of the last pseudonym
 };

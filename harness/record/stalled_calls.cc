@@ -115,51 +115,66 @@ void forget_earlier(StalledJob& job) {
   }
 }
 
-/// The groups that a rank is in, in the order of their creation: torch numbers their names.
-std::vector<std::string> groups_with(int rank, const StalledJob& job) {
-  std::map<std::pair<std::size_t, std::string>, std::string> by_name;  // shorter numbers first
-  for (const auto& [other, one] : job.ranks) {
-    for (const auto& [title, ranks] : one.answer.groups) {
-      if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
-      const std::string name = title == "world" ? "" : title.substr(0, title.find(' '));
-      by_name[{name.size(), name}] = title;
+/// What the ranks that answered know of groups.
+class KnownGroups {
+ public:
+  explicit KnownGroups(const StalledJob& job) {
+    for (const auto& [rank, one] : job.ranks) {
+      for (const auto& [title, ranks] : one.answer.groups) add(title, ranks);
+      for (const Collective& call : one.answer.calls) {
+        if (one.answer.groups.contains(call.group)) calls_[call.group].emplace(call.number, call);
+      }
     }
   }
-  std::vector<std::string> titles;
-  for (const auto& [name, title] : by_name) {
-    // Other names are hashes, whose order is unknown.
-    if (name.second.find_first_not_of("0123456789") != std::string::npos) break;
-    titles.push_back(title);
-  }
-  return titles;
-}
 
-/// The calls of a group up to a number, as far as ranks that answered know them.
-void add_known_calls(const std::string& title, std::uint64_t last, const StalledJob& job,
-                     StallAnswer& answer) {
-  std::map<std::uint64_t, Collective> calls;
-  for (const auto& [other, known] : job.ranks) {
-    const auto group = known.answer.groups.find(title);
-    if (!known.has_answered || group == known.answer.groups.end()) continue;
-    answer.groups[title] = group->second;
-    for (const Collective& call : known.answer.calls) {
-      if (call.group == title && call.number <= last) calls.emplace(call.number, call);
+  /// The groups that a rank is in, in the order of their creation: torch numbers their names.
+  std::vector<std::string> titles_of(int rank) const {
+    std::vector<std::string> titles;
+    const auto found = titles_.find(rank);
+    if (found == titles_.end()) return titles;
+    for (const auto& [name, title] : found->second) {
+      // Other names are hashes, whose order is unknown.
+      if (name.second.find_first_not_of("0123456789") != std::string::npos) break;
+      titles.push_back(title);
+    }
+    return titles;
+  }
+
+  /// Adds a group with its calls up to a number.
+  void add_calls(const std::string& title, std::uint64_t last, StallAnswer& answer) const {
+    answer.groups[title] = ranks_.at(title);
+    const auto calls = calls_.find(title);
+    if (calls == calls_.end()) return;
+    for (auto [number, call] : calls->second) {
+      if (number > last) break;
+      call.state = CollectiveState::completed;
+      call.site.clear();
+      answer.calls.push_back(std::move(call));
     }
   }
-  for (auto& [number, call] : calls) {
-    call.state = CollectiveState::completed;
-    call.site.clear();
-    answer.calls.push_back(call);
+
+ private:
+  using Name = std::pair<std::size_t, std::string>;  ///< shorter numbers first
+
+  void add(const std::string& title, const std::vector<int>& ranks) {
+    ranks_[title] = ranks;
+    const std::string name = title == "world" ? "" : title.substr(0, title.find(' '));
+    for (const int rank : ranks) titles_[rank][{name.size(), name}] = title;
   }
-}
+
+  std::map<std::string, std::vector<int>> ranks_;                     ///< by title
+  std::map<int, std::map<Name, std::string>> titles_;                 ///< by rank
+  std::map<std::string, std::map<std::uint64_t, Collective>> calls_;  ///< by title and number
+};
 
 /// What a rank would answer that cannot.
-StallAnswer answer_for(int rank, const std::vector<std::int64_t>& counts, const StalledJob& job) {
+StallAnswer answer_for(int rank, const std::vector<std::int64_t>& counts,
+                       const KnownGroups& known) {
   StallAnswer answer;
-  const std::vector<std::string> titles = groups_with(rank, job);
+  const std::vector<std::string> titles = known.titles_of(rank);
   for (std::size_t i = 0; i < std::min(titles.size(), counts.size()); ++i) {
     if (counts[i] < 0) continue;
-    add_known_calls(titles[i], static_cast<std::uint64_t>(counts[i]), job, answer);
+    known.add_calls(titles[i], static_cast<std::uint64_t>(counts[i]), answer);
   }
   return answer;
 }
@@ -218,9 +233,10 @@ std::map<int, std::vector<Collective>> stalled_calls(const std::vector<fs::path>
   }
   if (!job.is_open) return {};
   forget_earlier(job);
+  const KnownGroups known(job);
   std::map<int, std::vector<Collective>> logs;
   for (const auto& [rank, one] : job.ranks) {
-    const StallAnswer answer = one.has_answered ? one.answer : answer_for(rank, one.counts, job);
+    const StallAnswer answer = one.has_answered ? one.answer : answer_for(rank, one.counts, known);
     logs[rank] = log_of(answer, job.world_size, one.since_ns);
   }
   return logs;

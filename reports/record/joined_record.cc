@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -96,13 +98,11 @@ class JoinedRecord {
   }
 
   void add_table(Table table, const std::string& name) {
-    const auto is_alike = [&](const Table& other) {
-      return other.scenario == table.scenario && other.world_size == table.world_size &&
-             other.spec.title == table.spec.title;
+    const auto key_of = [](const Table& one) {
+      return std::tuple(one.scenario, one.world_size, one.spec.title);
     };
-    if (std::any_of(record_.tables.begin(), record_.tables.end(), is_alike)) {
-      table.spec.title += fmt::format(" ({})", name);
-    }
+    if (tables_.contains(key_of(table))) table.spec.title += fmt::format(" ({})", name);
+    tables_.insert(key_of(table));
     record_.tables.push_back(std::move(table));
   }
 
@@ -115,6 +115,8 @@ class JoinedRecord {
   RunRecord record_;
   std::map<std::string, int> titles_;       ///< of jobs
   std::map<std::string, int> repetitions_;  ///< of cells in the earlier runs
+  /// Of scenario, size of the world and title.
+  std::set<std::tuple<std::string, int, std::string>> tables_;
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "harness/pack/archive.h"
 #include "harness/pack/opened_run.h"
 #include "harness/pack/pack_label.h"
+#include "harness/pack/redaction.h"
 #include "harness/record/collective_log.h"
 #include "harness/record/journal_writer.h"
 #include "harness/record/manifest.h"
@@ -28,6 +29,7 @@
 #include "harness/record/stalled_calls.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
+#include "reports/record/joined_record.h"
 #include "reports/record/json.h"
 #include "reports/record/known_findings.h"
 #include "tests/checkpoint/literal_checkpoint.h"
@@ -375,6 +377,31 @@ Work stall_of_ranks(const fs::path& folder, int n) {
   return [=] { EXPECT_EQ(stalled_calls({folder}).size(), static_cast<std::size_t>(n)); };
 }
 
+/// Each name is in one text of its own.
+Work texts_with_names(const fs::path& /*folder*/, int n) {
+  return [=] {
+    Redaction redaction({"^secret"});
+    for (int i = 0; i < n; ++i) redaction.learn(fmt::format("secret.{}.w", i));
+    for (int i = 0; i < n; ++i) {
+      const std::string text = redaction.text(fmt::format("rank 1 differs in secret.{}.w.", i));
+      EXPECT_EQ(text, fmt::format("rank 1 differs in name-{}.", i + 1));
+    }
+  };
+}
+
+Work tables_of_runs(const fs::path& /*folder*/, int n) {
+  std::vector<RunToJoin> runs;
+  for (int i = 0; i < n; ++i) {
+    RunToJoin& one = runs.emplace_back();
+    one.name = fmt::format("run-{}", i);
+    one.folder = one.name;
+    Table& table = one.run.tables.emplace_back();
+    table.scenario = "job";
+    table.spec.title = fmt::format("Table {}", i / 2);
+  }
+  return [=] { EXPECT_EQ(join_records(runs).tables.size(), static_cast<std::size_t>(n)); };
+}
+
 Work record_of_cells(const fs::path& folder, int n) {
   RunRecord run;
   for (int i = 0; i < n; ++i) {
@@ -457,6 +484,8 @@ std::vector<Reader> readers() {
           {"StepsOfRanks", 30, steps_of_ranks},
           {"ManifestOfRanks", 100, manifest_of_ranks},
           {"StallOfRanks", 100, stall_of_ranks},
+          {"TextsWithNames", 3000, texts_with_names},
+          {"TablesOfRuns", 3000, tables_of_runs},
           {"RecordOfCells", 30, record_of_cells},
           {"RecordOfVariables", 2000, record_of_variables},
           {"RecordOfRanks", 300, record_of_ranks},
