@@ -18,6 +18,7 @@
 #include "harness/pack/gzip_reader.h"
 #include "harness/record/appended_file.h"
 #include "harness/record/run_folder.h"
+#include "harness/record/whole_file.h"
 #include "reports/base/error.h"
 #include "reports/base/plain_text.h"
 #include "reports/base/regular_file.h"
@@ -45,7 +46,12 @@ std::string fault_of(archive* handle) {
 void ArchiveWriter::Closer::operator()(archive* handle) const { archive_write_free(handle); }
 
 ArchiveWriter::ArchiveWriter(fs::path path, const ArchiveLimits& limits)
-    : path_(std::move(path)), limits_(limits), archive_(archive_write_new()) {
+    : path_(std::move(path)),
+      unfinished_(temporary_name(path_)),
+      limits_(limits),
+      archive_(archive_write_new()) {
+  std::error_code missing;
+  if (fs::exists(fs::symlink_status(path_, missing))) refuse_to_replace();
   archive* const out = archive_.get();
   const bool is_ready =
       archive_write_add_filter_gzip(out) == ARCHIVE_OK &&
@@ -55,21 +61,23 @@ ArchiveWriter::ArchiveWriter(fs::path path, const ArchiveLimits& limits)
       // characters, and there are none in "C".
       archive_write_set_format_option(out, nullptr, "hdrcharset", "BINARY") == ARCHIVE_OK;
   if (!is_ready) refuse(fault_of(out));
-  file_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file_.valid() && errno == EEXIST) {
-    throw unwritable(path_.string(), "it exists, and a pack never replaces a file",
-                     "Name another file with --out");
-  }
+  constexpr int kNew = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
+  file_ = UniqueFd(::open(unfinished_.c_str(), kNew, 0600));
   if (!file_.valid()) refuse(std::strerror(errno));
   if (archive_write_open_fd(out, file_.get()) != ARCHIVE_OK) {
-    ::unlink(path_.c_str());
+    ::unlink(unfinished_.c_str());
     refuse(fault_of(out));
   }
 }
 
 ArchiveWriter::~ArchiveWriter() {
   archive_.reset();
-  if (!is_finished_) ::unlink(path_.c_str());
+  if (!is_finished_) ::unlink(unfinished_.c_str());
+}
+
+void ArchiveWriter::refuse_to_replace() const {
+  throw unwritable(path_.string(), "it exists, and a pack never replaces a file",
+                   "Name another file with --out");
 }
 
 void ArchiveWriter::add_text(const std::string& name, std::string_view text) {
@@ -88,8 +96,20 @@ void ArchiveWriter::add_file(const std::string& name, const fs::path& file) {
 void ArchiveWriter::finish() {
   if (archive_write_close(archive_.get()) != ARCHIVE_OK) refuse(fault_of(archive_.get()));
   const auto content = static_cast<std::uint64_t>(archive_filter_bytes(archive_.get(), 0));
-  if (content > most_content(fs::file_size(path_))) compress_less(path_);
+  if (content > most_content(fs::file_size(unfinished_))) compress_less(unfinished_);
+  publish();
   is_finished_ = true;
+}
+
+/// Under its own name, which nothing else may have got meanwhile.
+void ArchiveWriter::publish() const {
+  if (::link(unfinished_.c_str(), path_.c_str()) == 0) {
+    ::unlink(unfinished_.c_str());
+    return;
+  }
+  if (errno == EEXIST) refuse_to_replace();
+  // Some file systems have no links.
+  if (::rename(unfinished_.c_str(), path_.c_str()) != 0) refuse(std::strerror(errno));
 }
 
 void ArchiveWriter::begin(const std::string& name, std::uint64_t size) {

@@ -23,7 +23,7 @@ struct ArchiveLimits {
 };
 
 /// Writes a tar archive that gzip has compressed. The same members give the same bytes: it holds no
-/// times, users or rights.
+/// times, users or rights. Until it is finished, the file is called `temporary_name(path)`.
 class ArchiveWriter {
  public:
   /// Throws Error (usage) when the file exists or cannot be created.
@@ -52,9 +52,12 @@ class ArchiveWriter {
 
   void begin(const std::string& name, std::uint64_t size);
   void write(std::string_view bytes);
+  void publish() const;
   [[noreturn]] void refuse(const std::string& why) const;
+  [[noreturn]] void refuse_to_replace() const;
 
   std::filesystem::path path_;
+  std::filesystem::path unfinished_;
   ArchiveLimits limits_;
   UniqueFd file_;
   std::uint64_t bytes_ = 0;

@@ -15,6 +15,7 @@
 #include "harness/record/manifest.h"
 #include "harness/record/process_identity.h"
 #include "harness/record/run_folder.h"
+#include "harness/record/whole_file.h"
 #include "reports/base/usage_error.h"
 #include "reports/record/json.h"
 
@@ -146,8 +147,9 @@ WrittenPack pack_run(const PackRequest& request) {
   require_request(request, run);
   const std::string name = name_of(request.run);
   const fs::path file = request.out.empty() ? name + ".lockstep.tar.gz" : request.out;
+  ScratchFolder scratch;
+  scratch.remove_with_it(temporary_name(file));
   ArchiveWriter archive(file);
-  const ScratchFolder scratch;
   learn_all_names(run, request.run, redaction);
   if (request.contents == PackContents::files) {
     require_own_files(run, request.run);
@@ -163,6 +165,7 @@ WrittenPack pack_run(const PackRequest& request) {
   // The last member: an archive that was cut off lacks it.
   archive.add_text(top / kPackLabel, render_label({request.contents, redaction.size()}));
   archive.finish();
+  scratch.keep();
   return {file, fs::file_size(file), redaction.size()};
 }
 

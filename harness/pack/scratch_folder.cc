@@ -29,7 +29,9 @@ constexpr std::array<int, 6> kSignals{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE,
 
 /// All scratch folders of this process lie in one. A signal handler reads its name.
 std::array<char, PATH_MAX> all_folders{};
-volatile sig_atomic_t owner = 0;  ///< the process whose folders they are; 0: there are none
+volatile sig_atomic_t owner = 0;          ///< the process whose folders they are; 0: there are none
+std::array<char, PATH_MAX> unfinished{};  ///< a file that goes with them
+volatile sig_atomic_t is_unfinished = 0;
 std::size_t folders = 0;
 std::size_t last_number = 0;
 
@@ -80,7 +82,10 @@ bool remove_tree(int parent, const char* name) {
 
 /// A child of this process inherits the handler until it starts another program.
 void remove_and_end(int signal) {
-  if (owner == ::getpid()) remove_tree(AT_FDCWD, all_folders.data());
+  if (owner == ::getpid()) {
+    remove_tree(AT_FDCWD, all_folders.data());
+    if (is_unfinished != 0) ::unlink(unfinished.data());
+  }
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
   ::sigaction(signal, &action, nullptr);
@@ -115,6 +120,7 @@ void leave() {
   if (--folders > 0) return;
   ::rmdir(all_folders.data());
   owner = 0;
+  is_unfinished = 0;
   handle_signals(remove_and_end, SIG_DFL);
 }
 
@@ -136,5 +142,14 @@ ScratchFolder::~ScratchFolder() {
   fs::remove_all(path_, ignored);
   leave();
 }
+
+void ScratchFolder::remove_with_it(const fs::path& file) {
+  const std::string name = fs::absolute(file).string();
+  if (name.size() >= unfinished.size()) throw unwritable(name, std::strerror(ENAMETOOLONG));
+  std::copy_n(name.c_str(), name.size() + 1, unfinished.data());
+  is_unfinished = 1;
+}
+
+void ScratchFolder::keep() { is_unfinished = 0; }
 
 }  // namespace lockstep

@@ -17,6 +17,10 @@ class ScratchFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
+  /// A signal removes this file of the process, too, until `keep`. One file at a time.
+  void remove_with_it(const std::filesystem::path& file);
+  void keep();
+
  private:
   std::filesystem::path path_;
 };

@@ -2,9 +2,13 @@
 
 #include "harness/pack/pack_run.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -22,6 +26,7 @@
 #include "reports/base/error.h"
 #include "reports/record/json.h"
 #include "reports/record/result.h"
+#include "tests/command.h"
 #include "tests/pack/stored_job.h"
 #include "tests/refusal.h"
 #include "tests/reports/formats/literal_run.h"
@@ -212,6 +217,31 @@ TEST(Pack, IsRemovedFromTheScratchFolder) {
     EXPECT_TRUE(fs::exists(folder / "record.json"));
   }
   EXPECT_FALSE(fs::exists(folder.parent_path()));
+}
+
+TEST(Pack, IsWholeOrNotThereAfterASignal) {
+  const StoredJob job;
+  const fs::path file = job.beside("p.tar.gz");
+  int whole = 0;
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      pack_run({job.folder(), file.string(), PackContents::files, {}});
+      ::_exit(0);
+    }
+    ::usleep(static_cast<useconds_t>(500 * i));
+    ::kill(child, SIGTERM);
+    ::waitpid(child, nullptr, 0);
+    if (!fs::exists(file)) continue;
+    ++whole;
+    const Outcome read = run_shell(fmt::format("tar -tzf {} | tail -n 1", file.string()));
+    EXPECT_THAT(read.out, HasSubstr("pack.json")) << i;
+    fs::remove(file);
+  }
+  EXPECT_LT(whole, 20);
+  for (const auto& entry : fs::directory_iterator(file.parent_path())) {
+    EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
+  }
 }
 
 /// Everything about a redacted job is said of "name-N", and nothing else changes.

@@ -55,6 +55,22 @@ TEST(ScratchFolder, IsRemovedBeforeASignalEndsTheProcess) {
   EXPECT_EQ(text_of(elsewhere.path() / "mine"), "text");
 }
 
+TEST(ScratchFolder, TakesAnUnfinishedFileWithIt) {
+  for (const bool is_finished : {false, true}) {
+    const TemporaryFolder temporary, here;
+    const fs::path file = here.path() / "pack";
+    const int status = status_of(temporary.path(), [&] {
+      ScratchFolder scratch;
+      write_text(file, "text");
+      scratch.remove_with_it(file);
+      if (is_finished) scratch.keep();
+      ::raise(SIGTERM);
+    });
+    EXPECT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(fs::exists(file), is_finished);
+  }
+}
+
 TEST(ScratchFolder, LeavesSignalsThatAreIgnoredOrHandledAlone) {
   const TemporaryFolder temporary;
   const int status = status_of(temporary.path(), [&] {
