@@ -187,9 +187,11 @@ class AgreementFold : public ClaimFold {
     const bool is_small =
         may_round_ && rounding_.is_established(gradients_ && gradients_->are_rounding());
     const bool is_rounding = is_small && !(gradients_ && gradients_->is_ruled_out());
+    const auto is_rounded = [&](const HeldTensorKey& tensor) {
+      return is_rounding && !rounding_.is_beyond(tensor.name);
+    };
     const auto is_explained = [&](const HeldTensorKey& tensor) {
-      return (is_rounding && !rounding_.is_beyond(tensor.name)) ||
-             (reduced_ && reduced_->includes(tensor));
+      return is_rounded(tensor) || (reduced_ && reduced_->includes(tensor));
     };
     if (auto finding = finding_without(is_explained)) {
       result.verdict = Verdict::violated;
@@ -202,8 +204,8 @@ class AgreementFold : public ClaimFold {
       return;
     }
     if (reduced_) {
-      result.reduced_in_step = reduced_->count();
-      if (reason_.empty()) reason_ = reduced_->unknown_in_words();
+      result.reduced_in_step = reduced_->count(is_rounded);
+      if (reason_.empty()) reason_ = reduced_->unknown_in_words(is_rounded);
     }
     if (is_rounding && reason_.empty()) reason_ = rounding_.open_in_words();
     if (!uneven_.in_words().empty()) reason_ = uneven_.in_words();

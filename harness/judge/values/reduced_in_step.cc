@@ -128,18 +128,15 @@ bool ReducedInStep::includes(const HeldTensorKey& gradient) const {
   return steps.is_reduced || !steps.unknown.empty();
 }
 
-bool ReducedInStep::includes_all() const {
-  return count() == static_cast<std::int64_t>(tensors_.size());
+std::int64_t ReducedInStep::count(const IsLeftOut& is_left_out) const {
+  return std::count_if(tensors_.begin(), tensors_.end(), [&](const auto& one) {
+    return !is_left_out(one.first) && includes(one.first);
+  });
 }
 
-std::int64_t ReducedInStep::count() const {
-  return std::count_if(tensors_.begin(), tensors_.end(),
-                       [&](const auto& one) { return includes(one.first); });
-}
-
-std::string ReducedInStep::unknown_in_words() const {
+std::string ReducedInStep::unknown_in_words(const IsLeftOut& is_left_out) const {
   const auto open = std::find_if(tensors_.begin(), tensors_.end(), [&](const auto& one) {
-    return includes(one.first) && !one.second.is_reduced;
+    return !is_left_out(one.first) && includes(one.first) && !one.second.is_reduced;
   });
   if (open == tensors_.end()) return "";
   return fmt::format(

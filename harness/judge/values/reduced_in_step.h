@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -43,16 +44,14 @@ class ReducedInStep {
   /// Whether the tensor is, or may be, reduced inside the step.
   bool includes(const HeldTensorKey& gradient) const;
 
-  /// Whether all gradients that differ are.
-  bool includes_all() const;
+  using IsLeftOut = std::function<bool(const HeldTensorKey& gradient)>;
 
-  /// Whether some gradients that differ are.
-  bool includes_any() const { return count() > 0; }
+  /// Number of those, without tensors whose difference has another reason.
+  std::int64_t count(const IsLeftOut& is_left_out) const;
 
-  std::int64_t count() const;  ///< of those
-
-  /// Why it is unknown whether ranks reduce gradients inside the step; empty: it is known.
-  std::string unknown_in_words() const;
+  /// Why it is unknown whether ranks reduce gradients inside the step, without such tensors; empty:
+  /// it is known.
+  std::string unknown_in_words(const IsLeftOut& is_left_out) const;
 
  private:
   /// The steps of a tensor whose gradients differ.

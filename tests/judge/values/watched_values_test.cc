@@ -314,6 +314,23 @@ TEST(Replicas, AgreeUpToRounding) {
   EXPECT_TRUE(result.tolerance);
 }
 
+/// They gather gradients after the backward pass, and each adds them up in another order.
+TEST(Replicas, AgreeUpToRoundingThoughTheirParametersAgreeAndCallsBeganBefore) {
+  LiteralEvidence files(2);
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    for (int rank = 0; rank < 2; ++rank) {
+      for (const char* name : {"m.a", "m.b", "m.c"}) {
+        if (step == 1) files.add(rank, 1, name, {0}, kBefore);
+        files.add(rank, step, name, numbers(1, rank));
+        files.add(rank, step, name, {static_cast<float>(step)}, kAfter);
+      }
+    }
+  }
+  const ClaimResult result = judge_job(kAgree, files, 2, calls(0), calls(1));
+  EXPECT_EQ(result.verdict, Verdict::holds) << result.reason;
+  EXPECT_EQ(result.reduced_in_step, 0);
+}
+
 /// Another learning rate by a millionth is no rounding, however small.
 TEST(Replicas, AreAFindingIfAllTensorsDifferInOneDirection) {
   LiteralEvidence files(2);
