@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,12 +20,12 @@
 #include "harness/cli/option_values.h"
 #include "harness/cli/screen_options.h"
 #include "harness/cli/watch_comparison.h"
+#include "harness/cli/watch_settings.h"
 #include "harness/job/job_record.h"
 #include "harness/job/watch_job.h"
 #include "harness/job/watch_request.h"
 #include "harness/launch/python_on_path.h"
 #include "reports/base/error.h"
-#include "reports/base/regular_file.h"
 #include "reports/formats/renderer.h"
 #include "reports/record/limits.h"
 
@@ -36,7 +35,6 @@ namespace {
 
 constexpr std::int64_t kMostSteps = INT64_MAX / 2;
 constexpr std::uint64_t kMostMebibytes = 1 << 20;
-constexpr std::uint64_t kLargestSettings = 1 << 20;
 
 struct WatchWords {
   std::vector<std::string> job;
@@ -129,11 +127,7 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
                         "print the tables, too; -vv: every claim and finding in full");
 }
 
-/// What a repository says about its jobs: the section [watch] of lockstep.toml in the working
-/// folder. The command line replaces it.
-constexpr const char* kSettings = "lockstep.toml";
-
-/// The word that a setting fills; null: it is none.
+/// The word that a setting fills, one of `kSettingNames`.
 std::string* word_of(const std::string& name, WatchWords& words) {
   const std::pair<std::string_view, std::string*> known[] = {
       {"every", &words.every},     {"from", &words.from},       {"until", &words.until},
@@ -146,22 +140,10 @@ std::string* word_of(const std::string& name, WatchWords& words) {
   return nullptr;
 }
 
-void read_settings(WatchWords& words) {
-  if (!std::filesystem::exists(kSettings)) return;
-  std::istringstream text(read_text(kSettings, kLargestSettings));
-  for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(text)) {
-    if (item.parents != std::vector<std::string>{"watch"} || item.name == "++" ||
-        item.name == "--") {
-      continue;
-    }
-    std::string* const word = word_of(item.name, words);
-    if (!word || item.inputs.size() != 1) {
-      throw malformed(kSettings, 0, 0,
-                      "[watch] with every, from, until, tensors, ignore, replicas, agree-every, "
-                      "keep, history, stall, known and label, of one value each",
-                      item.name);
-    }
-    *word = item.inputs.front();
+void take_settings(WatchWords& words) {
+  if (!std::filesystem::exists(kWatchSettings)) return;
+  for (const auto& [name, value] : read_watch_settings(kWatchSettings)) {
+    if (std::string* const word = word_of(name, words)) *word = value;
   }
 }
 
@@ -333,7 +315,7 @@ Command watch_command() {
           [words] { return watch(*words); },
           [words](std::vector<std::string> job) {
             words->job = std::move(job);
-            read_settings(*words);
+            take_settings(*words);
           },
           [] {
             return OfferedWords{{"--format", format_names()},
