@@ -8,8 +8,9 @@
 #include <chrono>
 #include <fstream>
 #include <map>
-#include <regex>
+#include <optional>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "harness/record/rank_files.h"
@@ -73,6 +74,30 @@ std::string place_of_silent(const fs::path& folder, int rank, pid_t pid) {
                                            : fmt::format("native code, which waits in {}", channel);
 }
 
+/// A line of a stack: `  File "train.py", line 65 in main`.
+struct Frame {
+  std::string_view path;
+  std::string_view line;
+  std::string_view function;
+};
+
+/// Not by a regular expression: that of the standard library recurses into a long line.
+std::optional<Frame> frame_in(std::string_view text) {
+  constexpr std::string_view kFile = "File \"", kLine = "\", line ", kFunction = " in ";
+  const std::size_t path = text.find(kFile);
+  if (path == text.npos) return std::nullopt;
+  text.remove_prefix(path + kFile.size());
+  const std::size_t path_end = text.find(kLine);
+  if (path_end == text.npos) return std::nullopt;
+  const std::string_view rest = text.substr(path_end + kLine.size());
+  const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+  if (digits == 0 || !rest.substr(digits).starts_with(kFunction)) return std::nullopt;
+  std::string_view function = rest.substr(digits + kFunction.size());
+  function = function.substr(0, function.find_first_of(" \t\r\f\v"));
+  if (function.empty()) return std::nullopt;
+  return Frame{text.substr(0, path_end), rest.substr(0, digits), function};
+}
+
 /// "no progress for 300 s, in load_next_batch, train.py:6".
 std::string in_words(const Stall& stall, const StalledRank& rank) {
   const std::string where = rank.place.empty() ? "" : ", in " + rank.place;
@@ -105,16 +130,18 @@ std::string place_in_stacks(const fs::path& folder, int rank) {
   // The last time, and the thread that got the signal: the main one.
   const std::size_t current = stacks.rfind("Current thread");
   if (current != stacks.npos) stacks.erase(0, current);
-  static const std::regex line(R"re(File "([^"]*)", line (\d+) in (\S+))re");
+  std::istringstream lines(stacks);
   std::string first;
-  for (std::sregex_iterator at(stacks.begin(), stacks.end(), line), end; at != end; ++at) {
-    const std::string path = (*at)[1];
+  for (std::string line; std::getline(lines, line);) {
+    const auto frame = frame_in(line);
+    if (!frame) continue;
+    const std::string_view path = frame->path;
     const bool is_own = path.find("/python/lockstep/_") < path.npos;
     if (is_own) continue;
     const bool is_library = path.find("site-packages") < path.npos || path.starts_with("<") ||
                             path.find("/lib/python") < path.npos;
-    const std::string place = fmt::format("{}, {}:{}", (*at)[3].str(),
-                                          fs::path(path).filename().string(), (*at)[2].str());
+    const std::string place =
+        fmt::format("{}, {}:{}", frame->function, fs::path(path).filename().string(), frame->line);
     if (!is_library) return place;
     if (first.empty()) first = place;
   }
