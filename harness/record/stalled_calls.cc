@@ -39,7 +39,9 @@ Collective call_in(const Json& json, std::int64_t now) {
   call.step = whole_number<std::int64_t>(json, "step");
   const bool is_complete = json.at("is_complete");
   call.state = is_complete ? CollectiveState::completed : CollectiveState::entered;
-  call.entered_ns = now - whole_number<std::int64_t>(json, "age_ns");
+  if (__builtin_sub_overflow(now, whole_number<std::int64_t>(json, "age_ns"), &call.entered_ns)) {
+    throw std::out_of_range("age_ns");
+  }
   call.completed_ns = is_complete ? call.entered_ns : 0;
   return call;
 }
