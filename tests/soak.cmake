@@ -77,6 +77,17 @@ lockstep_soak(random a_hundred_million_structured_changes
               COMMAND unit_tests --gtest_filter=StructuredChanges.AreSeen
               ENVIRONMENT LOCKSTEP_STRUCTURED_CHANGES=100000000)
 
+# Changed files for all readers, 300 000 each: ten million. Nine readers in a part. Each has a folder of the
+# corpus (FuzzCorpus).
+file(GLOB fuzzed_readers RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus CONFIGURE_DEPENDS
+     ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/*)
+set(count 9)
+foreach(reader ${fuzzed_readers})
+  math(EXPR number "${count} / 9")
+  math(EXPR count "${count} + 1")
+  lockstep_soak(fuzz-${number} fuzz.${reader} COMMAND ${PROJECT_SOURCE_DIR}/ci/fuzz ${reader} 300000)
+endforeach()
+
 # Watched jobs: 500 healthy and 500 faulty by ranks that train many, 50 of each by ranks of their own.
 foreach(seed RANGE 1000 1450 50)
   lockstep_soak(watch watched_trainings FIRST_SEED ${seed}
