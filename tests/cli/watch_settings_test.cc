@@ -1,0 +1,48 @@
+#include "harness/cli/watch_settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/command.h"
+#include "tests/refusal.h"
+#include "tests/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+
+class WatchSettings : public testing::Test {
+ protected:
+  auto read(const std::string& text) const {
+    write_text(file_, text);
+    return read_watch_settings(file_);
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path file_ = folder_.path() / kWatchSettings;
+};
+
+TEST_F(WatchSettings, AreThoseOfTheirSection) {
+  EXPECT_THAT(read("every = 1\n[other]\nevery = 2\n[watch]\nevery = 10 # steps\nlabel = 'a b'\n"
+                   "[watch.more]\nevery = 3\n"),
+              ElementsAre(Pair("every", "10"), Pair("label", "a b")));
+  EXPECT_THAT(read(""), IsEmpty());
+  EXPECT_THAT(refusal_of(file_, [&] { read("[watch]\nevrey = 10\n"); }), HasSubstr("evrey"));
+  EXPECT_THAT(refusal_of(file_, [&] { read("[watch]\nevery = [1, 2]\n"); }), HasSubstr("every"));
+}
+
+/// In linear time, and without a list of all of them.
+TEST_F(WatchSettings, MayBeBehindASectionWithinManyOthers) {
+  std::string deep = "[a";
+  for (int level = 0; level < 400'000; ++level) deep += ".a";
+  EXPECT_THAT(read(deep + "]\nx = 1\n[watch]\nevery = 10\n"), ElementsAre(Pair("every", "10")));
+}
+
+}  // namespace
+}  // namespace lockstep
