@@ -27,7 +27,9 @@ StalledRank rank_in(const Json& json) {
   if (!state) throw std::out_of_range("state");
   StalledRank rank{whole_number<int>(json, "rank"), *state,
                    whole_number<std::int64_t>(json, "steps"), json.at("place")};
-  rank.collectives = json.value("collectives", std::vector<std::int64_t>());
+  if (json.contains("collectives")) {
+    rank.collectives = whole_numbers<std::int64_t>(json, "collectives");
+  }
   return rank;
 }
 

@@ -52,7 +52,7 @@ StallAnswer answer_in(const Json& json, std::int64_t now) {
   answer.place = place_in(json.at("threads"));
   for (const Json& group : json.at("groups")) {
     const std::string title = group.at("title");
-    answer.groups[title] = group.at("ranks").get<std::vector<int>>();
+    answer.groups[title] = whole_numbers<int>(group, "ranks");
     answer.first_known[title] = whole_number<std::uint64_t>(group, "first");
   }
   for (const Json& call : json.at("calls")) answer.calls.push_back(call_in(call, now));
