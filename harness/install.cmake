@@ -18,6 +18,13 @@ if(LOCKSTEP_LICENSES)  # of the libraries that are linked statically
   install(DIRECTORY ${LOCKSTEP_LICENSES}/ DESTINATION share/lockstep/licenses COMPONENT runtime)
 endif()
 
+# The bill of materials, where PEP 770 has it: in the metadata of the wheel.
+if(LOCKSTEP_SBOM)
+  foreach(component runtime catalogue)
+    install(FILES ${LOCKSTEP_SBOM} DESTINATION ${SKBUILD_METADATA_DIR}/sboms COMPONENT ${component})
+  endforeach()
+endif()
+
 # The manual and the completions for shells, by the programs that they describe.
 set(manual ${PROJECT_BINARY_DIR}/manual)
 add_custom_command(OUTPUT ${manual}.stamp

@@ -18,6 +18,7 @@ set(CMAKE_MODULE_LINKER_FLAGS_INIT "-s -Wl,--as-needed")
 # libarchive is static and calls zlib.
 set(CMAKE_CXX_STANDARD_LIBRARIES_INIT $ENV{LOCKSTEP_LIBRARIES}/lib/libz.a)
 set(LOCKSTEP_LICENSES $ENV{LOCKSTEP_LIBRARIES}/licenses)
+set(LOCKSTEP_SBOM $ENV{LOCKSTEP_SBOM})
 
 # The machine's own libraries are not linked.
 set(CMAKE_FIND_ROOT_PATH $ENV{LOCKSTEP_LIBRARIES})

@@ -30,12 +30,26 @@ add_test(NAME setup.says_what_to_do_about_torch
          COMMAND ${PROJECT_SOURCE_DIR}/tests/ci/setup_test.sh ${CMAKE_COMMAND})
 set_tests_properties(setup.says_what_to_do_about_torch PROPERTIES LABELS "quick;cli" TIMEOUT 180)
 
+# What is installed, if it is built as users run it.
+if(LOCKSTEP_SYSTEM_PYTHON AND LOCKSTEP_HARDENING AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo|MinSizeRel)$")
+  set(hardened $<TARGET_FILE:lockstep> $<TARGET_FILE:lockstep_watch>)
+  foreach(module lockstep_mpi_mpich lockstep_mpi_openmpi lockstep_nccl)
+    if(TARGET ${module})
+      list(APPEND hardened $<TARGET_FILE:${module}>)
+    endif()
+  endforeach()
+  add_test(NAME package.programs_and_libraries_are_hardened
+           COMMAND ${LOCKSTEP_SYSTEM_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/package/hardening_test.py ${hardened})
+  set_tests_properties(package.programs_and_libraries_are_hardened PROPERTIES
+                       LABELS "quick;package" SKIP_RETURN_CODE 77 TIMEOUT 180)
+endif()
+
 # Pages of the HTML report, which a browser opens.
 add_executable(write_pages browser/write_pages.cc)
 target_link_libraries(write_pages PRIVATE lockstep::diff lockstep::reports_formats fmt::fmt GTest::gtest
                       lockstep_warnings)
 target_include_directories(write_pages PRIVATE ${PROJECT_SOURCE_DIR})
-target_compile_options(write_pages PRIVATE $<$<CONFIG:Release>:-O0>)
+target_compile_options(write_pages PRIVATE "$<$<CONFIG:Release>:SHELL:-O0 -U_FORTIFY_SOURCE>")
 
 if(LOCKSTEP_SYSTEM_PYTHON)
   add_test(NAME gpu.rows_of_the_hook

@@ -108,6 +108,13 @@ endforeach()
 # Other ways to hang, and to run a module.
 lockstep_soak(watch more_jobs COMMAND watch_tests --gtest_filter=Soak/*)
 
+# Small jobs to which something happens, beside twins that nobody watches: 500.
+foreach(seed RANGE 0 450 50)
+  lockstep_soak(harm do_no_harm FIRST_SEED ${seed}
+                COMMAND ${LOCKSTEP_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/harm/do_no_harm.py ${lockstep}
+                        ${LOCKSTEP_PYTHON} --cases 50 --seed ${seed})
+endforeach()
+
 foreach(version 2.6.0 newest)
   lockstep_soak(watch watched_with_torch_${version}
                 COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/watch/other_torch.sh $<TARGET_FILE:watch_tests>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The step `Run` of action.yml: watches LOCKSTEP_WATCH or runs LOCKSTEP_RUN, and exits with lockstep's
-# status. Its outputs are `folder`, the folder of the run, and `status`.
+# status. Its outputs are `folder`, the folder of the run, `left_out`, what its artifact lacks, and `status`.
 set -uo pipefail
 formats=github,html,junit,markdown,summary
 
@@ -30,9 +30,15 @@ if [[ -n ${LOCKSTEP_WHEEL:-} ]]; then install_wheel; fi
 command -v "$program" >/dev/null ||
   fail "There is no program '$program': give the input 'wheel', or install Lockstep in an earlier step."
 
+[[ ${LOCKSTEP_VALUES:-false} =~ ^(true|false)$ ]] || fail "The input 'values' is neither 'true' nor 'false'."
+
 # A name for each use of the action in a job: a run's folder must be new or empty.
 folder=$(mktemp -d "${RUNNER_TEMP:-/tmp}/lockstep.XXXXXX")/run
 echo "folder=$folder" >>"$GITHUB_OUTPUT"
+# Whoever may read the repository may fetch the artifact. A pattern of actions/upload-artifact.
+if [[ ${LOCKSTEP_VALUES:-false} != true ]]; then
+  echo "left_out=!$folder/**/*.safetensors" >>"$GITHUB_OUTPUT"
+fi
 
 words "${LOCKSTEP_OPTIONS:-}" || fail "The input 'options' is no list of words of a shell."
 options=("${arguments[@]}")

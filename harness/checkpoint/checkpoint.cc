@@ -27,8 +27,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kMostDimensions = 64;   // of torch
-constexpr std::size_t kMostChunks = 1 << 16;  // of a tensor: they are compared with each other
+constexpr std::size_t kMostChunks = 1 << 16;  // of a tensor
+/// Others in the same rows with which a chunk is compared, on average.
+constexpr std::size_t kMostBeside = 1 << 10;
 
 constexpr std::array<std::string_view, 5> kSavedExtensions{".pt", ".pth", ".bin", ".ckpt", ".tar"};
 
@@ -149,9 +150,11 @@ class Coverage {
     }
     std::sort(sorted.begin(), sorted.end(),
               [](const auto* a, const auto* b) { return a->offsets[0] < b->offsets[0]; });
+    std::size_t left = sorted.size() * kMostBeside;
     for (std::size_t i = 0; i < sorted.size(); ++i) {
       const std::int64_t end = sorted[i]->offsets[0] + sorted[i]->sizes[0];
       for (std::size_t j = i + 1; j < sorted.size() && sorted[j]->offsets[0] < end; ++j) {
+        if (left-- == 0) throw refusal("fewer chunks of the same rows", "more");
         if (!overlap(*sorted[i], *sorted[j])) continue;
         throw refusal("chunks that do not overlap",
                       in_words(*sorted[i]) + " and " + in_words(*sorted[j]));

@@ -46,11 +46,16 @@ constexpr std::array<std::string_view, 20> kGlobals{
     "torch.distributed.checkpoint.metadata._MEM_FORMAT_ENCODING",
     "torch.serialization._get_layout"};
 
+/// Of a tensor or a file. A pickle may name a long one as often as it likes.
+constexpr std::size_t kLongestName = 4096;
+
 /// Also one that Lockstep does not read: an optimizer may have it.
 bool is_any_dtype(std::string_view global) {
+  constexpr std::size_t kLongestDType = 64;
   constexpr std::array<std::string_view, 6> kBegins{"torch.float", "torch.bfloat",  "torch.int",
                                                     "torch.uint",  "torch.complex", "torch.bool"};
-  return std::any_of(kBegins.begin(), kBegins.end(),
+  return global.size() <= kLongestDType &&
+         std::any_of(kBegins.begin(), kBegins.end(),
                      [&](std::string_view begin) { return global.starts_with(begin); }) &&
          !global.ends_with("Storage") && global.find('.', 6) == global.npos;
 }
@@ -99,6 +104,10 @@ class MetadataReader {
     if (!name || !file || !begin || !size || *begin < 0 || *size < 0) {
       throw refusal("a file, an offset and a length of every entry",
                     name ? *name : "another value");
+    }
+    if (name->size() > kLongestName || file->size() > kLongestName) {
+      throw refusal(fmt::format("names of at most {} bytes", kLongestName),
+                    fmt::format("{}", std::max(name->size(), file->size())));
     }
     require_inside_folder(*file, path_);
     files_.insert(folder_ / *file);
@@ -152,17 +161,18 @@ class MetadataReader {
     return *dtype;
   }
 
-  CheckpointChunk chunk_of(const std::string& name, PickleRef value) const {
+  /// Takes the place of the chunk: no other one has it.
+  CheckpointChunk chunk_of(const std::string& name, PickleRef value) {
     const auto offsets = whole_numbers(attribute_of(value, "offsets"));
     const auto sizes = whole_numbers(attribute_of(value, "sizes"));
     if (!offsets || !sizes) throw refusal(fmt::format("offsets and sizes of '{}'", name), "none");
-    const auto place = places_.find({name, *offsets});
-    if (place == places_.end()) {
+    auto place = places_.extract({name, *offsets});
+    if (place.empty()) {
       throw refusal(
-          fmt::format("the place of the chunk of '{}' at [{}]", name, fmt::join(*offsets, ", ")),
+          fmt::format("the place of one chunk of '{}' at [{}]", name, fmt::join(*offsets, ", ")),
           "none");
     }
-    CheckpointChunk chunk = place->second;
+    CheckpointChunk chunk = std::move(place.mapped());
     chunk.offsets = *offsets;
     chunk.sizes = *sizes;
     return chunk;

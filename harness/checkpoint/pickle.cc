@@ -4,8 +4,8 @@
 
 #include <bit>
 #include <cstring>
+#include <map>
 #include <optional>
-#include <unordered_map>
 
 #include "reports/base/error.h"
 #include "reports/base/usage_error.h"
@@ -75,7 +75,7 @@ class PickleMachine {
 
   PickleRef run() {
     while (true) {
-      if (stack_.size() + marks_.size() + memo_.size() > 2 * kMostValues) {
+      if (stack_.size() + marks_.size() + memo_.size() + sparse_memo_.size() > 2 * kMostValues) {
         throw refusal(fmt::format("at most {} values", kMostValues), "more");
       }
       const auto opcode = static_cast<unsigned char>(take(1)[0]);
@@ -332,10 +332,11 @@ class PickleMachine {
         const PickleRef value = pop();
         stack_.push_back(value);
         if (opcode == kDup) return stack_.push_back(value), true;
-        const std::uint32_t slot = opcode == kMemoize  ? static_cast<std::uint32_t>(memo_.size())
-                                   : opcode == kBinPut ? number<std::uint8_t>()
-                                                       : number<std::uint32_t>();
-        return memo_[slot] = value, true;
+        const std::uint32_t slot =
+            opcode == kMemoize  ? static_cast<std::uint32_t>(memo_.size() + sparse_memo_.size())
+            : opcode == kBinPut ? number<std::uint8_t>()
+                                : number<std::uint32_t>();
+        return put(slot, value), true;
       }
       case kBinGet:
         return get(number<std::uint8_t>()), true;
@@ -346,9 +347,22 @@ class PickleMachine {
     }
   }
 
+  void put(std::uint32_t slot, PickleRef value) {
+    if (slot < memo_.size()) {
+      memo_[slot] = value;
+    } else if (slot == memo_.size()) {
+      memo_.push_back(value);
+    } else {
+      sparse_memo_[slot] = value;
+    }
+  }
+
   void get(std::uint32_t slot) {
-    const auto known = memo_.find(slot);
-    if (known == memo_.end()) throw refusal("a value in the memo", fmt::format("no {}", slot));
+    if (slot < memo_.size()) return stack_.push_back(memo_[slot]);
+    const auto known = sparse_memo_.find(slot);
+    if (known == sparse_memo_.end()) {
+      throw refusal("a value in the memo", fmt::format("no {}", slot));
+    }
     stack_.push_back(known->second);
   }
 
@@ -359,7 +373,8 @@ class PickleMachine {
   std::size_t at_ = 0;
   std::vector<PickleRef> stack_;
   std::vector<std::size_t> marks_;
-  std::unordered_map<std::uint32_t, PickleRef> memo_;  // a hostile slot may be any number
+  std::vector<PickleRef> memo_;                     // Python numbers its slots from 0 on
+  std::map<std::uint32_t, PickleRef> sparse_memo_;  // of slots that somebody else chose
 };
 
 }  // namespace
@@ -380,7 +395,7 @@ PickleRef item_of(const PickleDict& dict, std::string_view key) {
 PickleRef attribute_of(PickleRef object, std::string_view name) {
   const auto* const built = pickled<PickleObject>(object);
   const auto* const state = built ? pickled<PickleDict>(built->state) : nullptr;
-  return state ? item_of(*state, name) : nullptr;
+  return state && state->items.size() <= kMostAttributes ? item_of(*state, name) : nullptr;
 }
 
 std::string_view type_of(PickleRef object) {

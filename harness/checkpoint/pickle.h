@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -74,7 +75,12 @@ const T* pickled(PickleRef value) {
 /// The value of a text key of a dict; null: there is none.
 PickleRef item_of(const PickleDict& dict, std::string_view key);
 
-/// The attribute of an object whose state is a dict; null: there is none.
+/// Attributes of an object that are looked for: those of torch have about ten. A pickle may name an
+/// object as often as it likes, and each time they are searched.
+inline constexpr std::size_t kMostAttributes = 64;
+
+/// The attribute of an object whose state is a dict; null: there is none, or it has more than
+/// `kMostAttributes`.
 PickleRef attribute_of(PickleRef object, std::string_view name);
 
 /// The name of an object's class or of the function that would make it; empty: it is no object.

@@ -41,7 +41,7 @@ std::optional<std::vector<std::int64_t>> whole_numbers(PickleRef value) {
     value = arguments->items[0];
   }
   const auto* const list = pickled<PickleList>(value);
-  if (!list) return std::nullopt;
+  if (!list || list->items.size() > kMostDimensions) return std::nullopt;
   std::vector<std::int64_t> numbers;
   for (const PickleRef item : list->items) {
     const auto* const number = pickled<std::int64_t>(item);

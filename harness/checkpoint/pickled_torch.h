@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -16,7 +17,11 @@ std::optional<DType> dtype_of_global(std::string_view global);
 /// The type of the elements of "torch.FloatStorage"; empty: it is none that is read.
 std::optional<DType> dtype_of_storage(std::string_view global);
 
-/// The numbers of a tuple, or of a torch.Size; empty: it is neither, or one is negative.
+/// Of a tensor of torch.
+inline constexpr std::size_t kMostDimensions = 64;
+
+/// The numbers of a tuple, or of a torch.Size; empty: it is neither, one is negative, or there are
+/// more than `kMostDimensions`.
 std::optional<std::vector<std::int64_t>> whole_numbers(PickleRef value);
 
 /// Elements of a tensor; empty: the number of its bytes does not fit into 63 bits.

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "harness/checkpoint/read_checkpoint.h"
+#include "harness/record/flat_json.h"
 #include "harness/record/safetensors_file.h"
 #include "harness/record/whole_number.h"
 #include "reports/base/error.h"
@@ -25,25 +26,12 @@ using Json = nlohmann::json;
 constexpr const char* kIndexName = "model.safetensors.index.json";
 constexpr const char* kShardingInfo = "DCP_SHARDING_INFO";
 
-/// Parses JSON of a few levels. Throws Error (usage).
-Json parsed(const std::string& text, const std::string& path) {
-  const auto no_deeper = [&](int depth, Json::parse_event_t, Json&) {
-    if (depth > 4) throw malformed(path, 0, 0, "JSON of at most 4 levels", "more");
-    return true;
-  };
-  try {
-    return Json::parse(text, no_deeper);
-  } catch (const Json::exception&) {
-    throw malformed(path, 0, 0, "JSON", text);
-  }
-}
-
 /// Offsets of the tensors of a file that holds shards, by name; empty: all of it is whole.
 std::map<std::string, std::vector<std::int64_t>> saved_offsets(const SafetensorsFile& file,
                                                                const std::string& path) {
   const auto info = file.metadata().find(kShardingInfo);
   if (info == file.metadata().end()) return {};
-  const Json json = parsed(info->second, path);
+  const Json json = parse_flat_json(info->second, path, kShardingInfo);
   std::map<std::string, std::vector<std::int64_t>> offsets;
   try {
     for (const auto& [name, entry] : json.items()) {
@@ -101,7 +89,7 @@ void add_file(const fs::path& path, std::map<std::string, CheckpointTensor>& ten
 
 std::vector<fs::path> files_of_index(const fs::path& index) {
   const std::string text = read_text(index, kLargestSnapshotHeader);
-  const Json json = parsed(text, index.string());
+  const Json json = parse_flat_json(text, index.string(), "the index");
   std::set<std::string> names;
   try {
     for (const auto& [tensor, file] : json.at("weight_map").items()) {

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
-#include <regex>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 
@@ -17,6 +17,7 @@
 #include "reports/base/current_folder.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
+#include "reports/base/installed_path.h"
 #include "reports/base/regular_file.h"
 
 namespace lockstep {
@@ -80,7 +81,8 @@ CatalogueProgram read_catalogue(const fs::path& path) {
 void find_torch_of_wheel(CatalogueProgram& catalogue) {
   fs::path& library = catalogue.torch_library;
   if (library.is_absolute()) return;
-  const std::string folder = variable("LOCKSTEP_TORCH_FOLDER");
+  std::string folder = variable("LOCKSTEP_TORCH_FOLDER");
+  if (!fs::path(folder).is_absolute()) folder.clear();
   catalogue.is_torch_elsewhere = !folder.empty();
   library = folder.empty() ? (catalogue.path.parent_path() / library).lexically_normal()
                            : fs::path(folder) / "lib" / library.filename();
@@ -89,15 +91,28 @@ void find_torch_of_wheel(CatalogueProgram& catalogue) {
 /// The loader searches LD_LIBRARY_PATH first, so it may find another torch.
 bool is_torch_on_library_path() { return ::dlopen("libtorch_cpu.so", RTLD_LAZY) != nullptr; }
 
+/// The text in quotes in the first line that begins with `word` and has one; empty: there is none.
+std::string quoted_in_line(std::string_view text, std::string_view word) {
+  constexpr std::string_view kQuotes = "'\"";
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const std::size_t begin = line.starts_with(word) ? line.find_first_of(kQuotes) : line.npos;
+    if (begin == line.npos) continue;
+    const std::string_view quoted = line.substr(begin + 1);
+    const std::string_view inside = quoted.substr(0, quoted.find_first_of(kQuotes));
+    if (!inside.empty()) return std::string(inside);
+  }
+  return "";
+}
+
 /// The version of the torch with that library, from its Python files; empty if it has none.
 std::string version_of_torch(const fs::path& library) {
   const fs::path file = library.parent_path().parent_path() / "version.py";
   std::error_code failure;
   if (!fs::is_regular_file(file, failure) || ::access(file.c_str(), R_OK) != 0) return "";
   const std::string text = read_text(file, kLongestVersionFile);
-  std::smatch found;
-  const std::regex version("(?:^|\n)__version__[^'\"\n]*['\"]([^'\"]+)");
-  return std::regex_search(text, found, version) ? found.str(1) : "";
+  return quoted_in_line(text, "__version__");
 }
 
 void require_torch(const CatalogueProgram& catalogue) {
@@ -113,10 +128,12 @@ void require_torch(const CatalogueProgram& catalogue) {
   throw other_torch(library.parent_path().parent_path().string(), version, wanted);
 }
 
-/// In libexec of the prefix; this program is in its bin.
+constexpr const char* kCatalogue = "libexec/lockstep/lockstep-catalogue";
+
+/// In libexec of the prefix; empty if this program is in the bin of none.
 fs::path path_beside() {
-  const fs::path prefix = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
-  return prefix / "libexec/lockstep/lockstep-catalogue";
+  const fs::path prefix = prefix_of(fs::read_symlink("/proc/self/exe"));
+  return prefix.empty() ? prefix : prefix / kCatalogue;
 }
 
 }  // namespace
@@ -138,7 +155,7 @@ bool is_catalogue_expected() {
 CatalogueProgram find_catalogue() {
   const fs::path path = catalogue_path();
   if (::access(path.c_str(), R_OK | X_OK) != 0) {
-    throw no_catalogue(path.string(), std::strerror(errno));
+    throw no_catalogue(path.empty() ? kCatalogue : path.string(), std::strerror(errno));
   }
   if (!fs::is_regular_file(path)) throw no_catalogue(path.string(), "it is not a file");
   CatalogueProgram catalogue = read_catalogue(path);
@@ -153,9 +170,13 @@ CatalogueProgram find_catalogue() {
 void let_loader_find_torch(const CatalogueProgram& catalogue) {
   if (!catalogue.is_torch_elsewhere) return;
   const std::string folder = catalogue.torch_library.parent_path().string();
-  const std::string others = variable("LD_LIBRARY_PATH");
-  ::setenv("LD_LIBRARY_PATH", (others.empty() ? folder : folder + ":" + others).c_str(),
-           /*overwrite=*/1);
+  // An empty entry would be the working folder.
+  std::string folders = folder;
+  std::istringstream others(variable("LD_LIBRARY_PATH"));
+  for (std::string other; std::getline(others, other, ':');) {
+    if (fs::path(other).is_absolute()) folders += ":" + other;
+  }
+  ::setenv("LD_LIBRARY_PATH", folders.c_str(), /*overwrite=*/1);
 }
 
 void become_catalogue(char* const* arguments) {

@@ -29,17 +29,18 @@ NamedRuns::NamedRuns(const std::vector<std::string>& named) {
 }
 
 void NamedRuns::open(const std::string& named) {
-  const OpenedRun& opened = *opened_.emplace_back(std::make_unique<OpenedRun>(named));
+  auto run_named = std::make_unique<OpenedRun>(named);
+  const std::string folder = run_named->folder().string();
+  const OpenedRun& opened = *opened_.try_emplace(folder, std::move(run_named)).first->second;
   RunRecord run = opened.record();
   if (opened.has_files()) take_up(run, opened.folder());
   runs_.push_back({{opened.folder()}, std::move(run)});
 }
 
 const OpenedRun& NamedRuns::opened(const fs::path& folder) const {
-  const auto found = std::find_if(opened_.begin(), opened_.end(),
-                                  [&](const auto& one) { return one->folder() == folder; });
+  const auto found = opened_.find(folder.string());
   if (found == opened_.end()) throw internal_error("a run without its folder");
-  return **found;
+  return *found->second;
 }
 
 std::string NamedRuns::shown(const JoinedRun& run) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ class NamedRuns {
   const OpenedRun& opened(const std::filesystem::path& folder) const;
   void open(const std::string& named);
 
-  std::vector<std::unique_ptr<OpenedRun>> opened_;
+  std::map<std::string, std::unique_ptr<OpenedRun>> opened_;  ///< by folder
   std::vector<JoinedRun> runs_;
 };
 

@@ -5,9 +5,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,7 +45,8 @@ struct WatchWords {
   std::string tensors, ignore, replicas, agree_every, expect, known, against, label, out, node;
   std::vector<std::string> also, formats;
   bool has_data = false, has_modules = false, keeps_before = false, fails_fast = false,
-       is_strict = false, begins_off = false, runs_twice = false, is_bisection = false;
+       is_strict = false, begins_off = false, runs_twice = false, is_bisection = false,
+       is_group_readable = false;
   VerbosityFlags verbosity;
   const CLI::App* app = nullptr;
 };
@@ -115,6 +118,8 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
   app.add_flag("--strict", words.is_strict,
                "undecided if a tensor could not be compared between ranks");
   app.add_option("--out", words.out, "folder of the files (default: runs/<utc>)")->type_name("DIR");
+  app.add_flag("--group-readable", words.is_group_readable,
+               "the group may read these files, too (default: their owner alone)");
   app.add_option("--node", words.node,
                  "this machine, one of several, in a shared '--out': its files go to DIR/NAME")
       ->type_name("NAME");
@@ -128,22 +133,19 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
 }
 
 /// The word that a setting fills, one of `kSettingNames`.
-std::string* word_of(const std::string& name, WatchWords& words) {
-  const std::pair<std::string_view, std::string*> known[] = {
+std::string& word_of(const std::string& name, WatchWords& words) {
+  const std::map<std::string_view, std::string*> known{
       {"every", &words.every},     {"from", &words.from},       {"until", &words.until},
       {"tensors", &words.tensors}, {"ignore", &words.ignore},   {"replicas", &words.replicas},
       {"keep", &words.keep},       {"history", &words.history}, {"agree-every", &words.agree_every},
       {"stall", &words.stall},     {"known", &words.known},     {"label", &words.label}};
-  for (const auto& [known_name, word] : known) {
-    if (known_name == name) return word;
-  }
-  return nullptr;
+  return *known.at(name);
 }
 
 void take_settings(WatchWords& words) {
   if (!std::filesystem::exists(kWatchSettings)) return;
   for (const auto& [name, value] : read_watch_settings(kWatchSettings)) {
-    if (std::string* const word = word_of(name, words)) *word = value;
+    word_of(name, words) = value;
   }
 }
 
@@ -189,7 +191,9 @@ std::vector<std::string> command_of(const WatchWords& words) {
   for (const CLI::Option* option : words.app->get_options()) {
     if (option->count() == 0) continue;
     const std::string name = "--" + option->get_lnames().front();
-    if (name == "--out" || name == "--format" || name == "--quiet" || name == "--verbose") continue;
+    constexpr std::array<std::string_view, 5> kWhereAndHow{"--out", "--group-readable", "--format",
+                                                           "--quiet", "--verbose"};
+    if (std::ranges::find(kWhereAndHow, name) != kWhereAndHow.end()) continue;
     command.push_back(name);
     if (takes_value(*option)) {
       command.push_back(fmt::format("{}", fmt::join(option->results(), ",")));
@@ -265,6 +269,7 @@ WatchRequest request_of(const WatchWords& words) {
   request.label = words.label;
   check_node(words);
   request.out = words.out;
+  if (words.is_group_readable) request.readers = Readers::group;
   request.node = words.node;
   request.formats = words.formats;
   return request;

@@ -1,5 +1,7 @@
 #include "harness/cli/watch_settings.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
@@ -12,43 +14,51 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::uint64_t kLargestSettings = 1 << 20;
+/// The parser copies the rest of a list for each of its values.
+constexpr std::uint64_t kLargestSettings = 64 << 10;
 
-bool is_setting(const std::string& name) {
-  return std::find(kSettingNames.begin(), kSettingNames.end(), name) != kSettingNames.end();
+void check_section(const std::string& section) {
+  if (section != "watch") {
+    throw unknown_name(fmt::format("section in {}", kWatchSettings), section, {"watch"});
+  }
 }
 
-/// The lines of the section [watch]. The parser makes a list of all sections that another one lies
-/// in, and of all that each of these lies in.
-std::string lines_of_watch(const std::string& text) {
+/// Before the parser makes a list of all sections that another one lies in, and of all that each of
+/// these lies in.
+void check_sections(const std::string& text) {
   std::istringstream lines(text);
-  std::string section;
-  bool is_watch = false;
   for (std::string line; std::getline(lines, line);) {
-    const std::string trimmed = CLI::detail::trim_copy(line);
-    const bool is_header = trimmed.size() > 2 && trimmed.front() == '[' && trimmed.back() == ']';
-    if (is_header) is_watch = trimmed == "[watch]";
-    if (is_watch) section += line + "\n";
+    CLI::detail::trim(line);
+    if (line.size() < 3 || line.front() != '[' || line.back() != ']') continue;
+    check_section(line.substr(1, line.size() - 2));
   }
-  return section;
+}
+
+/// A misspelt name would leave a setting out without a word.
+void check_name(const std::string& name) {
+  if (std::ranges::find(kSettingNames, name) != kSettingNames.end()) return;
+  throw unknown_name(fmt::format("setting of [watch] in {}", kWatchSettings), name,
+                     {kSettingNames.begin(), kSettingNames.end()});
 }
 
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> read_watch_settings(
     const std::filesystem::path& file) {
-  std::istringstream text(lines_of_watch(read_text(file, kLargestSettings)));
+  const std::string content = read_text(file, kLargestSettings);
+  check_sections(content);
+  std::istringstream text(content);
   std::vector<std::pair<std::string, std::string>> settings;
   for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(text)) {
-    if (item.parents != std::vector<std::string>{"watch"} || item.name == "++" ||
-        item.name == "--") {
-      continue;
+    if (item.parents.empty()) {
+      throw malformed(kWatchSettings, 0, 0, "all settings in the section [watch]", item.name);
     }
-    if (!is_setting(item.name) || item.inputs.size() != 1) {
-      throw malformed(file.string(), 0, 0,
-                      "[watch] with every, from, until, tensors, ignore, replicas, agree-every, "
-                      "keep, history, stall, known and label, of one value each",
-                      item.name);
+    check_section(fmt::format("{}", fmt::join(item.parents, ".")));
+    if (item.name == "++" || item.name == "--") continue;  // the ends of the section
+    check_name(item.name);
+    if (item.inputs.size() != 1) {
+      throw malformed(kWatchSettings, 0, 0, fmt::format("one value of {}", item.name),
+                      fmt::format("{}", item.inputs.size()));
     }
     settings.emplace_back(item.name, item.inputs.front());
   }

@@ -19,7 +19,8 @@ inline constexpr std::array<std::string_view, 12> kSettingNames{
     "agree-every", "keep", "history", "stall",   "known",  "label"};
 
 /// The settings of a file, in its order: one of `kSettingNames` and its value each. Throws Error
-/// (usage) if it is malformed or sets something else.
+/// (usage) if it has another section, a setting outside of this one, of another name or of several
+/// values. Takes linear time.
 std::vector<std::pair<std::string, std::string>> read_watch_settings(
     const std::filesystem::path& file);
 

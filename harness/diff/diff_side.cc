@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "harness/judge/evidence/read_cell.h"
+#include "harness/record/journal.h"
 #include "harness/record/manifest.h"
 #include "harness/record/process_identity.h"
 #include "reports/base/regular_file.h"
@@ -96,6 +97,16 @@ void require_own_files(const JobRecord& job, const std::filesystem::path& root) 
   }
 }
 
+/// The rows of steps that agree are read, too, so no index can hide a difference.
+std::shared_ptr<const StepView> rows_in(const StepReader& reader, std::int64_t step) {
+  try {
+    return reader.at(step);
+  } catch (const StaleIndex& stale) {
+    throw unreadable(stale.journal().string(), stale.what(),
+                     "Copy the whole folder of the run again");
+  }
+}
+
 }  // namespace
 
 SideFiles::SideFiles(const JobRecord& job, const std::filesystem::path& root, std::string shown)
@@ -127,7 +138,7 @@ SideFiles::SideFiles(const CellRecord& cell, const std::filesystem::path& root, 
 }
 
 std::shared_ptr<const StepView> SideFiles::at(std::int64_t step) const {
-  auto view = reader_->at(step);
+  auto view = rows_in(*reader_, step);
   return process_ ? std::make_shared<const StepView>(view->only(*process_)) : view;
 }
 

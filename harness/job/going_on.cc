@@ -37,7 +37,9 @@ bool is_judged(const RunRecord& run) {
 
 std::string why_going_on(const RunRecord& run, const fs::path& folder) {
   if (is_locked(folder)) return "it still runs";
-  if (is_judged(run)) return "";
+  const bool are_left =
+      std::ranges::any_of(run.jobs, [](const JobRecord& job) { return !job.left_running.empty(); });
+  if (is_judged(run) && !are_left) return "";
   if (run.environment.host != host_name()) {
     return fmt::format("it may still run on {}", run.environment.host);
   }

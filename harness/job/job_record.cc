@@ -20,6 +20,7 @@
 #include "harness/record/watched_progress.h"
 #include "reports/base/error.h"
 #include "reports/base/plain_text.h"
+#include "reports/base/secrets.h"
 #include "reports/record/exit_cause.h"
 #include "reports/record/result.h"
 
@@ -174,10 +175,27 @@ void note_elsewhere(JobRecord& job) {
   }
 }
 
+/// A launcher that dies leaves ranks behind, whose files still grow.
+void note_left_running(JobRecord& job, const std::map<int, WatchedProgress>& progress) {
+  for (const auto& [rank, one] : progress) {
+    if (!trains_on(one)) continue;
+    job.left_running.push_back(rank);
+    RankExit& end = job.exits[static_cast<std::size_t>(rank)];
+    end.kind = ExitKind::unfinished;
+    end.cause = ExitCause::interrupted;
+    end.detail = "it trains on";
+  }
+}
+
 /// A job that no process watches is sealed by its ranks, which say so in its record.
 void seal(JobRecord& job, const fs::path& files, bool has_ended) {
   if (!has_ended) {
     if (job.unsealed.empty() && !job.manifest) job.unsealed = "the watch of the job has not ended";
+    return;
+  }
+  if (const std::size_t count = job.left_running.size(); count > 0) {
+    job.unsealed = fmt::format("the command has ended, and {} still train{}",
+                               counted(count, "rank"), count == 1 ? "s" : "");
     return;
   }
   job.unsealed.clear();
@@ -272,6 +290,7 @@ std::size_t place_of_script(const std::vector<std::string>& command) {
 /// named without their folders, which are those of an environment. The whole command is on record.
 std::string title_of_command(std::vector<std::string> command) {
   const std::size_t script = place_of_script(command);
+  command = mask_command(std::move(command));  // before it is cut off
   if (script < command.size())
     command.erase(command.begin(), command.begin() + std::ptrdiff_t(script));
   if (!command.empty() && fs::path(command[0]).is_absolute()) {
@@ -284,9 +303,10 @@ std::string title_of_command(std::vector<std::string> command) {
 }  // namespace
 
 RunRecord record_of_job(const WatchRequest& request) {
-  const std::string title = request.label.empty() ? title_of_command(request.job) : request.label;
+  const std::string title =
+      request.label.empty() ? title_of_command(request.job) : mask_secrets(request.label);
   RunRecord run = record_of_new_job(title, request.agree_every);
-  for (const std::string& word : request.command) run.command.push_back(mask_secrets(word));
+  run.command = mask_command(request.command);
   run.jobs[0].node = request.node;
   run.jobs[0].demands = {request.expected, request.min_steps, request.is_strict};
   return run;
@@ -296,17 +316,20 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   const fs::path files = folder / job.folder;
   job.exits.clear();
   job.elsewhere.clear();
+  job.left_running.clear();
   job.world_size = job.processes = 0;
   if (end) job.command_status = end->status;
   job.rendezvous = 0;
   const std::map<int, RankFacts> facts = read_all_facts(files);
-  find_ranks(job, facts, read_all_progress(files));
+  const std::map<int, WatchedProgress> progress = read_all_progress(files);
+  find_ranks(job, facts, progress);
   for (int rank = 0; rank < job.world_size; ++rank) {
     const auto known = facts.find(rank);
     const std::string failure = known == facts.end() ? "" : known->second.failure;
     job.exits.push_back(exit_of_rank(files, rank, failure, end));
     if (known != facts.end()) note_elsewhere(known->second.elsewhere, job.exits.back());
   }
+  if (end) note_left_running(job, progress);
   if (end && !end->is_cut && end->interrupted_by == 0) note_deaths(job.exits);
   note_elsewhere(job);
   job.claims = claims_of(job, facts);
@@ -330,7 +353,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
     const bool is_earlier = job.thinned_after == 0 || one.thinned_after < job.thinned_after;
     if (one.thinned_after > 0 && is_earlier) job.thinned_after = one.thinned_after;
   }
-  job.command_error = facts.empty() ? mask_secrets(error_without_step(files)) : "";
+  job.command_error = facts.empty() ? error_without_step(files) : "";
   if (job.processes > 0) seal(job, files, end.has_value());
 }
 
@@ -340,9 +363,16 @@ std::string torch_of(const fs::path& files) {
 }
 
 void take_up(RunRecord& run, const fs::path& folder) {
+  const bool is_here = run.environment.host == host_name();  // else its ranks are not seen
   for (JobRecord& job : run.jobs) {
-    if (job.processes != 0 || !job.exits.empty()) continue;
-    add_ranks(job, folder, {});
+    std::optional<JobEnd> end;
+    if (!job.left_running.empty() && is_here) {
+      end.emplace();
+      end->status = job.command_status.value_or(0);
+    } else if (job.processes != 0 || !job.exits.empty()) {
+      continue;
+    }
+    add_ranks(job, folder, end);
     run.environment.torch_version = torch_of(folder / job.folder);
   }
 }

@@ -24,7 +24,8 @@ void add_ranks(JobRecord& job, const std::filesystem::path& folder,
 std::string torch_of(const std::filesystem::path& files);
 
 /// Adds its ranks to a job whose record was saved at its start only: its watch still runs, ended
-/// without saving another one, or never was.
+/// without saving another one, or never was. The same for one whose command ended before its ranks;
+/// once none of them runs any more, its files are listed.
 void take_up(RunRecord& run, const std::filesystem::path& folder);
 
 /// How `lockstep watch` exits after a judged job: like the job if it failed, else by its verdict.

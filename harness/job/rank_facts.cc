@@ -11,6 +11,7 @@
 #include "harness/record/whole_number.h"
 #include "reports/base/error.h"
 #include "reports/base/regular_file.h"
+#include "reports/base/secrets.h"
 #include "reports/record/limits.h"
 
 namespace lockstep {
@@ -59,10 +60,16 @@ std::map<std::string, int> sizes_in(const nlohmann::json& groups) {
   return sizes;
 }
 
+std::map<std::string, std::string> configuration_in(const nlohmann::json& json) {
+  auto configuration = json.value("configuration", std::map<std::string, std::string>());
+  for (auto& [name, value] : configuration) value = mask_value(name, value);
+  return configuration;
+}
+
 RankFacts facts_in(const nlohmann::json& json) {
   return {.world_size = whole_number<int>(json, "world_size"),
           .torch = json.at("torch"),
-          .failure = json.value("failure", ""),
+          .failure = mask_secrets(json.value("failure", "")),
           .skipped_steps = numbers_in(json, "skipped_steps"),
           .thinned_after = number_in<std::int64_t>(json, "thinned_after"),
           .captured_updates = number_in<std::int64_t>(json, "captured_updates"),
@@ -70,7 +77,7 @@ RankFacts facts_in(const nlohmann::json& json) {
           .has_only_copies = json.value("has_only_copies", false),
           .calls = calls_in(json.value("collectives", nlohmann::json::array())),
           .calls_in_steps = calls_in(json.value("collectives_in_steps", nlohmann::json::array())),
-          .configuration = json.value("configuration", std::map<std::string, std::string>()),
+          .configuration = configuration_in(json),
           .precisions = precisions_in(json.value("precisions", nlohmann::json::array())),
           .groups = sizes_in(json.value("groups", nlohmann::json::object())),
           .machine = {number_in<int>(json, "local_first"), number_in<int>(json, "local_count")},
@@ -107,7 +114,7 @@ std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, in
     // Reported below.
   }
   throw malformed(path.string(), 0, 0, "what the hook of a watched rank writes",
-                  text.substr(0, 60));
+                  mask_secrets(text).substr(0, 60));
 }
 
 std::vector<int> ranks_with_facts(const std::filesystem::path& folder) {
@@ -131,7 +138,8 @@ std::string error_without_step(const std::filesystem::path& folder) {
     try {
       const auto json = nlohmann::json::parse(read_text(entry.path().string(), kLargestFacts));
       const std::string rank = json.at("rank");
-      errors.emplace(std::pair(rank.empty(), rank + name), json.at("error"));
+      errors.emplace(std::pair(rank.empty(), rank + name),
+                     mask_secrets(json.at("error").get<std::string>()));
     } catch (const std::exception&) {  // of a process that was killed
     }
   }

@@ -8,9 +8,7 @@
 #include <chrono>
 #include <fstream>
 #include <map>
-#include <optional>
 #include <sstream>
-#include <string_view>
 #include <utility>
 
 #include "harness/record/rank_files.h"
@@ -74,30 +72,6 @@ std::string place_of_silent(const fs::path& folder, int rank, pid_t pid) {
                                            : fmt::format("native code, which waits in {}", channel);
 }
 
-/// A line of a stack: `  File "train.py", line 65 in main`.
-struct Frame {
-  std::string_view path;
-  std::string_view line;
-  std::string_view function;
-};
-
-/// Not by a regular expression: that of the standard library recurses into a long line.
-std::optional<Frame> frame_in(std::string_view text) {
-  constexpr std::string_view kFile = "File \"", kLine = "\", line ", kFunction = " in ";
-  const std::size_t path = text.find(kFile);
-  if (path == text.npos) return std::nullopt;
-  text.remove_prefix(path + kFile.size());
-  const std::size_t path_end = text.find(kLine);
-  if (path_end == text.npos) return std::nullopt;
-  const std::string_view rest = text.substr(path_end + kLine.size());
-  const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
-  if (digits == 0 || !rest.substr(digits).starts_with(kFunction)) return std::nullopt;
-  std::string_view function = rest.substr(digits + kFunction.size());
-  function = function.substr(0, function.find_first_of(" \t\r\f\v"));
-  if (function.empty()) return std::nullopt;
-  return Frame{text.substr(0, path_end), rest.substr(0, digits), function};
-}
-
 /// "no progress for 300 s, in load_next_batch, train.py:6".
 std::string in_words(const Stall& stall, const StalledRank& rank) {
   const std::string where = rank.place.empty() ? "" : ", in " + rank.place;
@@ -121,6 +95,31 @@ std::string in_words(const Stall& stall, const StalledRank& rank) {
 
 }  // namespace
 
+std::vector<StackFrame> frames_in(std::string_view stacks) {
+  constexpr std::string_view kFile = "File \"";
+  constexpr std::string_view kLine = "\", line ";
+  constexpr std::string_view kIn = " in ";
+  std::vector<StackFrame> frames;
+  while (!stacks.empty()) {
+    const std::string_view line = stacks.substr(0, stacks.find('\n'));
+    stacks.remove_prefix(std::min(line.size() + 1, stacks.size()));
+    const std::size_t file = line.find(kFile);
+    if (file == line.npos) continue;
+    // A path may hold quotes; a function does not.
+    const std::size_t number = line.rfind(kLine);
+    if (number == line.npos || number < file + kFile.size()) continue;
+    const std::string_view rest = line.substr(number + kLine.size());
+    const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    if (digits == 0 || !rest.substr(digits).starts_with(kIn)) continue;
+    const std::string_view function = rest.substr(digits + kIn.size());
+    if (function.empty() || function[0] == ' ') continue;
+    const std::size_t path = file + kFile.size();
+    frames.push_back({line.substr(path, number - path), rest.substr(0, digits),
+                      function.substr(0, function.find_first_of(" \t\r"))});
+  }
+  return frames;
+}
+
 bool has_aborted(const fs::path& folder, int rank) {
   return stacks_of(folder, rank).find("Fatal Python error: ") < std::string::npos;
 }
@@ -130,18 +129,15 @@ std::string place_in_stacks(const fs::path& folder, int rank) {
   // The last time, and the thread that got the signal: the main one.
   const std::size_t current = stacks.rfind("Current thread");
   if (current != stacks.npos) stacks.erase(0, current);
-  std::istringstream lines(stacks);
   std::string first;
-  for (std::string line; std::getline(lines, line);) {
-    const auto frame = frame_in(line);
-    if (!frame) continue;
-    const std::string_view path = frame->path;
-    const bool is_own = path.find("/python/lockstep/_") < path.npos;
+  for (const StackFrame& frame : frames_in(stacks)) {
+    const std::string path(frame.file);
+    const bool is_own = path.find("/python/_lockstep/_") < path.npos;
     if (is_own) continue;
     const bool is_library = path.find("site-packages") < path.npos || path.starts_with("<") ||
                             path.find("/lib/python") < path.npos;
     const std::string place =
-        fmt::format("{}, {}:{}", frame->function, fs::path(path).filename().string(), frame->line);
+        fmt::format("{}, {}:{}", frame.function, fs::path(path).filename().string(), frame.line);
     if (!is_library) return place;
     if (first.empty()) first = place;
   }
@@ -153,6 +149,8 @@ bool is_alive(const WatchedProgress& rank) {
   if (!is_of_job(rank.pid)) return false;
   return state != '\0' && state != 'Z' && state != 'X';
 }
+
+bool trains_on(const WatchedProgress& rank) { return !rank.has_ended && is_alive(rank); }
 
 bool is_stopped(const WatchedProgress& rank) {
   const char state = state_of(rank.pid);

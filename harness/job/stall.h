@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/record/stall.h"
@@ -21,12 +22,25 @@ Stall record_stall(const std::filesystem::path& folder, std::uint32_t request, d
 /// stacks of its threads.
 bool has_aborted(const std::filesystem::path& folder, int rank);
 
+/// A line of stacks that Python's faulthandler wrote: 'File "train.py", line 65 in main'.
+struct StackFrame {
+  std::string_view file;
+  std::string_view line;
+  std::string_view function;
+};
+
+/// The frames in such a text, of which they are views. Takes time linear in it.
+std::vector<StackFrame> frames_in(std::string_view stacks);
+
 /// The innermost line of the user's code in these stacks: "main, train.py:65"; empty: there is
 /// none.
 std::string place_in_stacks(const std::filesystem::path& folder, int rank);
 
 /// Whether the process of a rank lives, stopped or not.
 bool is_alive(const WatchedProgress& rank);
+
+/// Whether its process lives and has not said that it ends.
+bool trains_on(const WatchedProgress& rank);
 bool is_stopped(const WatchedProgress& rank);
 
 /// Says of each rank of a stall where it was. `hangs`: a rank of the job is in a collective that it

@@ -10,12 +10,14 @@
 #include <exception>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include "harness/job/job_process.h"
 #include "harness/job/job_record.h"
 #include "harness/job/journal_thinner.h"
 #include "harness/job/observing_switch.h"
 #include "harness/job/rank_follower.h"
+#include "harness/job/stall.h"
 #include "harness/job/stall_watch.h"
 #include "harness/job/step_pace.h"
 #include "harness/job/watched_variables.h"
@@ -24,6 +26,7 @@
 #include "harness/record/folder_lock.h"
 #include "harness/record/run_folder.h"
 #include "harness/record/watch_control.h"
+#include "harness/record/watched_progress.h"
 #include "harness/verdict/judge_run.h"
 #include "reports/base/error.h"
 #include "reports/base/status_line.h"
@@ -252,6 +255,19 @@ class Meanwhile {
   bool has_ended_job_ = false;
 };
 
+/// A launcher may end a moment before its ranks. Those that train on are not waited for.
+void wait_for_last_ranks(const fs::path& files) {
+  constexpr std::chrono::seconds kLongest(3);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto have_ended = [&] {
+    return std::ranges::none_of(read_all_progress(files),
+                                [](const auto& rank) { return trains_on(rank.second); });
+  };
+  while (!have_ended() && std::chrono::steady_clock::now() - begin < kLongest) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
 /// The job has ended: a record that cannot be saved must not lose its verdict and its status.
 void save(RunRecord& run, const fs::path& folder) {
   try {
@@ -278,7 +294,8 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   run.environment.lockstep_version = version;
   fs::path asked = request.out;
   if (!request.node.empty()) asked /= request.node;
-  const fs::path shown = make_run_folder(asked.string(), run);
+  if (!request.node.empty()) make_private_folder(request.out, request.readers);
+  const fs::path shown = make_run_folder(asked.string(), run, request.readers);
   const fs::path folder = fs::absolute(shown);
   const FolderLock lock(folder);
   const fs::path files = folder / run.jobs[0].folder;
@@ -296,6 +313,7 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
     end.is_cut = meanwhile.has_ended_job();
   }
   try {
+    wait_for_last_ranks(files);
     add_ranks(run.jobs[0], folder, end);
     run.planned = counts_of(run);  // the claims follow from what the ranks observed
     run.environment.torch_version = torch_of(files);

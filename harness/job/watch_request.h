@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "reports/base/names.h"
+#include "reports/base/private_files.h"
 #include "reports/record/expected_outcome.h"
 #include "reports/record/known_findings.h"
 
@@ -64,6 +65,7 @@ struct WatchRequest {
       compare = {};
   std::int64_t min_steps = 1;  ///< that all ranks must have observed for `agrees`
   std::string out;             ///< the run's folder; empty: runs/<utc>
+  Readers readers = Readers::owner;
   std::string node;  ///< this machine, if it is one of several; the folder is then out/node
   std::vector<std::string> formats;
   bool fills_charts = false;  ///< one of them shows charts

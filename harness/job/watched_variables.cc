@@ -15,9 +15,9 @@ namespace fs = std::filesystem;
 
 /// Of an installation or a build, which has both in the same places.
 fs::path installed(const char* relative) {
-  const fs::path path = installed_path(relative, relative);
-  if (!fs::exists(path)) throw missing_part(path.string(), "watch");
-  return fs::absolute(path);
+  fs::path path = installed_path(relative, {});
+  if (path.empty()) throw missing_part(relative, "watch");
+  return path;
 }
 
 /// "buffers,micro-batches".
@@ -34,7 +34,7 @@ constexpr const char* kRecords = "2000";
 }  // namespace
 
 HookFiles find_hook() {
-  return {installed("share/lockstep/python"), installed("lib/lockstep/liblockstep_watch.so")};
+  return {installed("share/lockstep/python/start"), installed("lib/lockstep/liblockstep_watch.so")};
 }
 
 std::vector<std::pair<std::string, std::string>> watched_variables(const WatchRequest& request,

@@ -18,6 +18,7 @@
 #include "harness/launch/rank_process.h"
 #include "harness/launch/supervisor.h"
 #include "reports/base/error.h"
+#include "reports/base/private_files.h"
 
 namespace lockstep {
 namespace {
@@ -40,7 +41,8 @@ void require_launchable(const LaunchOptions& options) {
 }
 
 UniqueFd create_log(const std::filesystem::path& file) {
-  UniqueFd log(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
+  UniqueFd log(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC,
+                      mode_of_new_file(file)));
   if (!log.valid()) throw unwritable(file.string(), why());
   return log;
 }

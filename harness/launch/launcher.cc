@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -10,11 +11,11 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
-#include <regex>
 #include <sstream>
 #include <string_view>
 #include <vector>
 
+#include "harness/launch/isolated_python.h"
 #include "harness/launch/probe.h"
 #include "reports/base/error.h"
 
@@ -28,10 +29,14 @@ bool is_program(const fs::path& path) {
   return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
 }
 
-std::string find_on_path(const std::string& name) {
+/// Which folders of PATH are searched: those that depend on the working folder, too, or not.
+enum class FoldersOfPath { all, absolute };
+
+std::string find_on_path(const std::string& name, FoldersOfPath which) {
   const char* const path = std::getenv("PATH");
   std::istringstream folders(path ? path : "");
   for (std::string folder; std::getline(folders, folder, ':');) {
+    if (which == FoldersOfPath::absolute && !fs::path(folder).is_absolute()) continue;
     const fs::path program = fs::path(folder.empty() ? "." : folder) / name;
     if (is_program(program)) return program;
   }
@@ -43,53 +48,100 @@ std::vector<std::string> words_of(const std::string& text) {
   return {std::istream_iterator<std::string>(words), {}};
 }
 
+/// PYTHON of a line "'''exec' PYTHON "$0" "$@"", in quotes or not; empty for other lines.
+std::string python_of_shell(std::string_view line) {
+  constexpr std::string_view kExec = "'''exec' ";
+  constexpr std::string_view kArguments = R"( "$0" "$@")";
+  const std::size_t end = line.rfind(kArguments);
+  if (!line.starts_with(kExec) || end == line.npos || end < kExec.size()) return {};
+  line = line.substr(kExec.size(), end - kExec.size());
+  if (line.starts_with('"')) line.remove_prefix(1);
+  if (line.ends_with('"')) line.remove_suffix(1);
+  const bool is_path = !line.empty() && !line.ends_with(' ') && line.find('"') == line.npos;
+  return is_path ? std::string(line) : std::string();
+}
+
 /// The interpreter and its arguments from the first line of a Python script; empty for other files.
 /// For a long path of Python, installers write "#!/bin/sh" and "'''exec' PYTHON "$0" "$@"" below
 /// it.
 std::vector<std::string> python_of(const fs::path& script) {
-  static const std::regex long_path(R"re('''exec' "?([^"]*[^" ])"? "\$0" "\$@".*)re");
   std::ifstream file(script);
   std::string first;
   std::string second;
   std::getline(file, first);
   std::getline(file, second);
-  std::smatch match;
-  if (first.starts_with("#!/bin/sh") && std::regex_match(second, match, long_path)) {
-    return {match[1]};
+  if (first.starts_with("#!/bin/sh")) {
+    const std::string python = python_of_shell(second);
+    if (!python.empty()) return {python};
   }
   const bool is_python = first.starts_with("#!") && first.find("python") != first.npos;
-  return is_python ? words_of(first.substr(2)) : std::vector<std::string>{};
+  if (!is_python) return {};
+  const std::vector<std::string> words = words_of(first.substr(2));
+  const bool is_by_env = words.size() == 2 && fs::path(words[0]).filename() == "env";
+  if (!is_by_env) return words;
+  const std::string python = find_installed_program(words[1]);
+  return python.empty() ? words : std::vector<std::string>{python};
 }
 
 std::vector<std::string> question_for(const std::string& name, const std::string& path) {
   if (name == "torchrun") {
     std::vector<std::string> words = python_of(path);
     if (!words.empty()) {
-      words.insert(words.end(),
-                   {"-c", "import importlib.metadata as m; print('torch', m.version('torch'))"});
-      return words;
+      return isolated_python(std::move(words),
+                             "import importlib.metadata as m; print('torch', m.version('torch'))");
     }
   }
   return {path, "--version"};
 }
 
-/// Form of a launcher's answer. Hydra is the launcher of MPICH and its descendants.
+/// Form of a launcher's answer: `begin`, then `before` in the same line or as the next word, then
+/// the version. Hydra is the launcher of MPICH and its descendants.
 struct Answer {
-  const char* pattern;
+  std::string_view begin;
+  std::string_view before;
+  bool is_number;  ///< the version begins with a digit
   const char* name;
 };
-constexpr std::array<Answer, 5> kAnswers{
-    Answer{R"(\(Open MPI\)\s+(\S+))", "Open MPI"},
-    Answer{R"(Intel\(R\) MPI Library[^\n]*Version\s+(\S+))", "Intel MPI"},
-    Answer{R"(HYDRA build details:\s+Version:\s+(\S+))", "MPICH"},
-    Answer{R"(slurm(?:-wlm)?\s+(\d\S*))", "Slurm"}, Answer{R"(torch\s+(\d\S*))", "torch"}};
+constexpr std::array<Answer, 6> kAnswers{
+    Answer{"(Open MPI)", "", false, "Open MPI"},
+    Answer{"Intel(R) MPI Library", "Version", false, "Intel MPI"},
+    Answer{"HYDRA build details:", "Version:", false, "MPICH"},
+    Answer{"slurm-wlm", "", true, "Slurm"},
+    Answer{"slurm", "", true, "Slurm"},
+    Answer{"torch", "", true, "torch"}};
+
+/// The word at the beginning of a text, behind white space; empty: no white space is there.
+std::string_view next_word(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\n\v\f\r";
+  const std::size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
+  if (begin == 0) return {};
+  text.remove_prefix(begin);
+  return text.substr(0, text.find_first_of(kSpace));
+}
+
+std::string_view behind(std::string_view text, std::string_view word) {
+  const std::size_t at = text.find(word);
+  return at == text.npos ? std::string_view() : text.substr(at + word.size());
+}
+
+/// The version in an answer of this form; empty: it has another one.
+std::string_view version_in(std::string_view text, const Answer& answer) {
+  while (!(text = behind(text, answer.begin)).empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    const bool is_there = line.find(answer.before) != line.npos || next_word(text) == answer.before;
+    if (!is_there) continue;
+    const std::string_view version = next_word(behind(text, answer.before));
+    const bool is_number = !version.empty() && version[0] >= '0' && version[0] <= '9';
+    if (!version.empty() && (is_number || !answer.is_number)) return version;
+  }
+  return {};
+}
 
 std::string version_in(const std::string& text) {
+  constexpr std::size_t kLooked = 16 * 1024;
   for (const Answer& answer : kAnswers) {
-    std::smatch match;
-    if (std::regex_search(text, match, std::regex(answer.pattern))) {
-      return fmt::format("{} {}", answer.name, match[1].str());
-    }
+    const std::string_view version = version_in(std::string_view(text).substr(0, kLooked), answer);
+    if (!version.empty()) return fmt::format("{} {}", answer.name, version);
   }
   return first_line(text);
 }
@@ -123,13 +175,17 @@ constexpr const char* kTasksPerNode = "SLURM_STEP_TASKS_PER_NODE";
 
 /// The tasks of node `node` in Slurm's "2(x3),1": two on each of the first three nodes.
 std::optional<int> tasks_on_node(const std::string& tasks, int node) {
-  static const std::regex one("(\\d+)(?:\\(x(\\d+)\\))?(?:,|$)");
-  const auto count = [](const std::string& text) {
-    return number(kTasksPerNode, text, 1, std::numeric_limits<int>::max());
+  const auto count = [](std::string_view text) {
+    return number(kTasksPerNode, std::string(text), 1, std::numeric_limits<int>::max());
   };
-  for (std::sregex_iterator it(tasks.begin(), tasks.end(), one), end; it != end; ++it) {
-    node -= (*it)[2].matched ? count((*it)[2]) : 1;
-    if (node < 0) return count((*it)[1]);
+  for (std::string_view rest = tasks; !rest.empty();) {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+    const std::size_t times = part.find("(x");
+    const bool is_repeated = times != part.npos && part.ends_with(')');
+    const std::string_view tasks_of_each = part.substr(0, times);
+    node -= is_repeated ? count(part.substr(times + 2, part.size() - times - 3)) : 1;
+    if (node < 0) return count(tasks_of_each);
   }
   return std::nullopt;
 }
@@ -186,7 +242,7 @@ ForeignPlacement placement_of(const PlacementVariables& variables, const Environ
 
 Launcher find_launcher(const std::string& name, std::chrono::milliseconds limit) {
   Launcher launcher;
-  launcher.path = find_on_path(name);
+  launcher.path = find_installed_program(name);
   if (launcher.path.empty()) return launcher;
   const Probe asked = probe_program(question_for(name, launcher.path), limit);
   if (asked.end.kind != ExitKind::finished) {
@@ -223,8 +279,12 @@ void forget_foreign_placement() {
 }
 
 std::string find_program(const std::string& name) {
-  if (name.find('/') == name.npos) return find_on_path(name);
+  if (name.find('/') == name.npos) return find_on_path(name, FoldersOfPath::all);
   return is_program(name) ? name : std::string();
+}
+
+std::string find_installed_program(const std::string& name) {
+  return find_on_path(name, FoldersOfPath::absolute);
 }
 
 }  // namespace lockstep

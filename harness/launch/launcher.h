@@ -74,4 +74,8 @@ void forget_foreign_placement();
 /// The program `name` on PATH, or `name` itself if it is a path; empty if there is none.
 std::string find_program(const std::string& name);
 
+/// The program `name` in an absolute folder of PATH; empty if there is none. For programs that
+/// nobody named: one in the working folder is never meant.
+std::string find_installed_program(const std::string& name);
+
 }  // namespace lockstep

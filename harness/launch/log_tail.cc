@@ -5,6 +5,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "reports/base/secrets.h"
+
 namespace lockstep {
 namespace {
 
@@ -67,7 +69,8 @@ std::string_view last_lines(std::string_view text) {
 
 std::string log_tail(const std::filesystem::path& file) {
   const std::string bytes = last_bytes(file);
-  const std::string text = without_frames(exit_of(bytes, kMostRead));
+  // Before it is cut: a part of a secret does not look like one.
+  const std::string text = without_frames(mask_secrets(exit_of(bytes, kMostRead)));
   return std::string(last_lines(exit_of(text, kMostBytes)));
 }
 

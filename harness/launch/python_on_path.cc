@@ -3,6 +3,7 @@
 #include <sstream>
 #include <vector>
 
+#include "harness/launch/isolated_python.h"
 #include "harness/launch/launcher.h"
 #include "harness/launch/probe.h"
 
@@ -30,8 +31,8 @@ except Exception as error:
 )";
 
 std::string path_of_python() {
-  const std::string path = find_program("python3");
-  return path.empty() ? find_program("python") : path;
+  const std::string path = find_installed_program("python3");
+  return path.empty() ? find_installed_program("python") : path;
 }
 
 /// The text after `word` at the beginning of a line; empty if no line has it.
@@ -49,7 +50,7 @@ PythonOnPath find_python(std::chrono::milliseconds limit) {
   PythonOnPath python;
   python.path = path_of_python();
   if (python.path.empty()) return python;
-  const Probe asked = probe_program({python.path, "-c", kQuestion}, limit);
+  const Probe asked = probe_program(isolated_python({python.path}, kQuestion), limit);
   const std::string version = told(asked.output, "lockstep-python");
   if (!version.empty()) python.version = "Python " + version;
   const std::string torch = told(asked.output, "lockstep-torch");

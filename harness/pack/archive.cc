@@ -10,9 +10,12 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <exception>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
+#include "harness/pack/gzip_reader.h"
 #include "harness/record/appended_file.h"
 #include "harness/record/run_folder.h"
 #include "reports/base/error.h"
@@ -26,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kChunk = kMebibyte;
+constexpr std::size_t kChunk = kMebibyte;  // of a file at a time
 
 struct EntryCloser {
   void operator()(archive_entry* entry) const { archive_entry_free(entry); }
@@ -52,7 +55,7 @@ ArchiveWriter::ArchiveWriter(fs::path path, const ArchiveLimits& limits)
       // characters, and there are none in "C".
       archive_write_set_format_option(out, nullptr, "hdrcharset", "BINARY") == ARCHIVE_OK;
   if (!is_ready) refuse(fault_of(out));
-  file_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  file_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file_.valid() && errno == EEXIST) {
     throw unwritable(path_.string(), "it exists, and a pack never replaces a file",
                      "Name another file with --out");
@@ -84,6 +87,8 @@ void ArchiveWriter::add_file(const std::string& name, const fs::path& file) {
 
 void ArchiveWriter::finish() {
   if (archive_write_close(archive_.get()) != ARCHIVE_OK) refuse(fault_of(archive_.get()));
+  const auto content = static_cast<std::uint64_t>(archive_filter_bytes(archive_.get(), 0));
+  if (content > most_content(fs::file_size(path_))) compress_less(path_);
   is_finished_ = true;
 }
 
@@ -98,7 +103,7 @@ void ArchiveWriter::begin(const std::string& name, std::uint64_t size) {
   const std::unique_ptr<archive_entry, EntryCloser> entry(archive_entry_new());
   archive_entry_set_pathname(entry.get(), name.c_str());
   archive_entry_set_filetype(entry.get(), AE_IFREG);
-  archive_entry_set_perm(entry.get(), 0644);
+  archive_entry_set_perm(entry.get(), 0600);
   archive_entry_set_mtime(entry.get(), 0, 0);
   archive_entry_set_size(entry.get(), static_cast<la_int64_t>(size));
   if (archive_write_header(archive_.get(), entry.get()) != ARCHIVE_OK) {
@@ -129,114 +134,169 @@ bool goes_down(const fs::path& path) {
          *path.begin() != ".";
 }
 
-/// One archive being unpacked.
+/// One archive being read.
 class Unpacking {
  public:
-  Unpacking(const fs::path& file, fs::path folder, const ArchiveLimits& limits)
-      : file_(file), folder_(std::move(folder)), limits_(limits), archive_(archive_read_new()) {
-    require_compressed();
-    archive_read_support_filter_gzip(archive_.get());
+  Unpacking(const fs::path& file, const ArchiveLimits& limits)
+      : file_(file), limits_(limits), content_(file), archive_(archive_read_new()) {
     archive_read_support_format_tar(archive_.get());
-    if (archive_read_open_filename(archive_.get(), file.c_str(), kChunk) != ARCHIVE_OK) {
-      refuse(damage());
+    if (archive_read_open(archive_.get(), this, nullptr, read_content, nullptr) != ARCHIVE_OK) {
+      refuse_damage();
     }
   }
 
-  fs::path run() {
-    archive_entry* entry = nullptr;
-    while (has_next(&entry)) take(entry);
+  fs::path unpack_into(const fs::path& folder, const IsWanted& is_wanted) {
+    while (const auto member = next()) {
+      if (member->is_folder || (is_wanted && !is_wanted(member->below))) continue;
+      const fs::path target = folder / member->path;
+      make_parent(target.parent_path());
+      std::error_code missing;
+      if (fs::exists(target, missing)) {
+        refuse(fmt::format("its member '{}' is there twice", member->path.string()));
+      }
+      AppendedFile out(target);
+      read_data([&](std::string_view bytes) { out.append(bytes); });
+    }
     if (top_.empty()) refuse("it is no pack of Lockstep");
-    return folder_ / top_;
+    require_sound_end();
+    make_folders(folder / top_);
+    return folder / top_;
+  }
+
+  std::optional<std::string> text_of(const std::string& name) {
+    while (const auto member = next()) {
+      if (member->is_folder || member->below != name) continue;
+      std::string text;
+      read_data([&](std::string_view bytes) { text += bytes; });
+      return text;
+    }
+    return std::nullopt;
   }
 
  private:
   struct Closer {
     void operator()(archive* handle) const { archive_read_free(handle); }
   };
+  struct Found {
+    fs::path path;   ///< in the archive
+    fs::path below;  ///< in its folder
+    bool is_folder = false;
+  };
+
+  /// libarchive calls it, through which no exception can pass.
+  static la_ssize_t read_content(archive* handle, void* self, const void** bytes) {
+    auto& unpacking = *static_cast<Unpacking*>(self);
+    try {
+      const std::string_view next = unpacking.content_.next();
+      *bytes = next.data();
+      return static_cast<la_ssize_t>(next.size());
+    } catch (...) {
+      unpacking.failure_ = std::current_exception();
+      archive_set_error(handle, EIO, "its content cannot be read");
+      return ARCHIVE_FATAL;
+    }
+  }
 
   /// `why` may contain names from the archive.
   [[noreturn]] void refuse(const std::string& why) const {
     throw unreadable(file_.string(), plain(why), kPackRemedy);
   }
 
-  /// Also refuses a named pipe, for which libarchive would wait.
-  void require_compressed() const {
-    constexpr std::string_view kMark = "\x1f\x8b";
-    const RegularFile source(file_, kLargestFile);
-    const bool is_compressed =
-        source.size() >= kMark.size() && source.read(0, kMark.size()) == kMark;
-    if (!is_compressed) refuse("it is no pack of Lockstep");
+  [[noreturn]] void refuse_damage() const {
+    if (failure_) std::rethrow_exception(failure_);
+    refuse("it is damaged: " + fault_of(archive_.get()));
   }
 
-  bool has_next(archive_entry** entry) {
-    const int result = archive_read_next_header(archive_.get(), entry);
-    if (result != ARCHIVE_OK && result != ARCHIVE_EOF) refuse(damage());
-    return result == ARCHIVE_OK;
-  }
-
-  std::string damage() const { return "it is damaged: " + fault_of(archive_.get()); }
-
-  void take(archive_entry* entry) {
+  /// The next member; empty: that was the last.
+  std::optional<Found> next() {
+    archive_entry* entry = nullptr;
+    const int result = archive_read_next_header(archive_.get(), &entry);
+    if (result == ARCHIVE_EOF) return std::nullopt;
+    if (result != ARCHIVE_OK) refuse_damage();
     if (++members_ > limits_.members) {
       refuse(fmt::format("it holds more than {} files", limits_.members));
     }
     const char* const text = archive_entry_pathname(entry);
-    const std::string name = fs::path(text ? text : "").lexically_normal();
-    require_inside(name);
+    Found member{fs::path(text ? text : "").lexically_normal(), {}, false};
     const auto type = archive_entry_filetype(entry);
+    member.is_folder = type == AE_IFDIR;
+    require_inside(member.path);
     const bool is_link = archive_entry_hardlink(entry) || archive_entry_symlink(entry);
     if (is_link || (type != AE_IFREG && type != AE_IFDIR)) {
-      refuse(fmt::format("its member '{}' is neither a file nor a folder", name));
+      refuse(fmt::format("its member '{}' is neither a file nor a folder", member.path.string()));
     }
-    if (type == AE_IFDIR) return make_folders(folder_ / name);
-    make_folders((folder_ / name).parent_path());
-    copy(name);
+    member.below = member.path.lexically_relative(top_);
+    return member;
   }
 
   /// A member must not be written over anything, be it outside the folder or another member.
-  void require_inside(const std::string& name) {
-    const fs::path path(name);
-    if (!goes_down(path)) refuse(fmt::format("its member '{}' leads out of it", name));
+  void require_inside(const fs::path& path) {
+    constexpr std::ptrdiff_t kDeepest = 64;
+    if (!goes_down(path)) refuse(fmt::format("its member '{}' leads out of it", path.string()));
     if (top_.empty()) top_ = path.begin()->string();
     if (*path.begin() != top_) refuse("its members lie in several folders");
+    if (std::distance(path.begin(), path.end()) > kDeepest) {
+      refuse(
+          fmt::format("its member '{:.80}' lies in more than {} folders", path.string(), kDeepest));
+    }
   }
 
-  void copy(const std::string& name) {
-    const fs::path target = folder_ / name;
-    std::error_code missing;
-    if (fs::exists(target, missing)) {
-      refuse(fmt::format("its member '{}' is there twice", name));
-    }
-    AppendedFile out(target);
-    std::string chunk(kChunk, '\0');
+  void make_parent(const fs::path& folder) {
+    if (folder != parent_) make_folders(folder);
+    parent_ = folder;
+  }
+
+  /// Passes the data of the member on.
+  template <class Take>
+  void read_data(const Take& take) {
     std::uint64_t size = 0;
     for (;;) {
-      const la_ssize_t count = archive_read_data(archive_.get(), chunk.data(), chunk.size());
-      if (count < 0) refuse(damage());
+      const la_ssize_t count = archive_read_data(archive_.get(), chunk_.data(), chunk_.size());
+      if (count < 0) refuse_damage();
       if (count == 0) return;
       size += static_cast<std::uint64_t>(count);
       bytes_ += static_cast<std::uint64_t>(count);
-      if (size > limits_.bytes_of_member || bytes_ > limits_.bytes) {
-        refuse(fmt::format("it unpacks to more than {} MiB, or {} MiB in one file",
-                           limits_.bytes / kMebibyte, limits_.bytes_of_member / kMebibyte));
-      }
-      out.append(std::string_view(chunk).substr(0, static_cast<std::size_t>(count)));
+      require_limits(size);
+      take(std::string_view(chunk_).substr(0, static_cast<std::size_t>(count)));
+    }
+  }
+
+  /// Files may have holes, which take no room in the archive.
+  void require_limits(std::uint64_t size) const {
+    const std::uint64_t most = std::min(limits_.bytes, content_.most_bytes());
+    if (size <= limits_.bytes_of_member && bytes_ <= most) return;
+    refuse(fmt::format("it unpacks to more than {} MiB, or {} MiB in one file", most / kMebibyte,
+                       limits_.bytes_of_member / kMebibyte));
+  }
+
+  /// The checksum follows the content.
+  void require_sound_end() {
+    while (!content_.next().empty()) {
     }
   }
 
   const fs::path& file_;
-  fs::path folder_;
   ArchiveLimits limits_;
+  GzipReader content_;
+  std::exception_ptr failure_;
   std::unique_ptr<archive, Closer> archive_;
+  std::string chunk_ = std::string(kChunk, '\0');
   std::string top_;
+  fs::path parent_;  ///< that was made last
   std::uint64_t members_ = 0;
   std::uint64_t bytes_ = 0;
 };
 
 }  // namespace
 
-fs::path unpack(const fs::path& file, const fs::path& folder, const ArchiveLimits& limits) {
-  return Unpacking(file, folder, limits).run();
+fs::path unpack(const fs::path& file, const fs::path& folder, const ArchiveLimits& limits,
+                const IsWanted& is_wanted) {
+  return Unpacking(file, limits).unpack_into(folder, is_wanted);
+}
+
+std::optional<std::string> read_member(const fs::path& file, const std::string& name,
+                                       const ArchiveLimits& limits) {
+  return Unpacking(file, limits).text_of(name);
 }
 
 }  // namespace lockstep

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -37,7 +39,8 @@ class ArchiveWriter {
   /// Adds a file as long as it is now. Throws Error (usage) if it cannot be read, too.
   void add_file(const std::string& name, const std::filesystem::path& file);
 
-  /// Completes the file. Throws Error (usage) when the disk is full.
+  /// Completes the file; compresses it less if it has more content than `most_content`, which no
+  /// reader would take. Throws Error (usage) when the disk is full.
   void finish();
 
   std::uint64_t bytes() const { return bytes_; }  ///< of all members
@@ -60,10 +63,19 @@ class ArchiveWriter {
   std::unique_ptr<archive, Closer> archive_;
 };
 
-/// Unpacks such an archive into an empty folder and returns the one folder that all its members lie
-/// in. Throws Error (usage) for another kind of file and for a damaged one; for a member that leads
-/// out of the folder, is there twice, or is neither a file nor a folder; and beyond the limits.
+/// Whether a file of an archive is unpacked, by its path in the folder of the archive.
+using IsWanted = std::function<bool(const std::filesystem::path& member)>;
+
+/// Unpacks such an archive, or the wanted files of it, into an empty folder and returns the one
+/// folder that all its members lie in. Throws Error (usage) for another kind of file and for a
+/// damaged one; for a member that leads out of the folder, lies too deep in it, is there twice, or
+/// is neither a file nor a folder; and beyond the limits and `most_content`.
 std::filesystem::path unpack(const std::filesystem::path& file, const std::filesystem::path& folder,
-                             const ArchiveLimits& limits = {});
+                             const ArchiveLimits& limits = {}, const IsWanted& is_wanted = {});
+
+/// The text of a file in the folder of such an archive; empty: there is none. What follows it in
+/// the archive is not read. Throws Error (usage) as `unpack` does.
+std::optional<std::string> read_member(const std::filesystem::path& file, const std::string& name,
+                                       const ArchiveLimits& limits = {});
 
 }  // namespace lockstep

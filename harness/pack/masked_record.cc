@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <optional>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
-#include "reports/record/record_fields.h"
+#include "reports/record/record_texts.h"
 
 namespace lockstep {
 
@@ -37,33 +35,6 @@ constexpr std::array<std::string_view, 3> kFixed{"id", "folder", "digest"};
 
 bool is_fixed(std::string_view field) {
   return std::find(kFixed.begin(), kFixed.end(), field) != kFixed.end();
-}
-
-template <class Value>
-inline constexpr bool kIsList = false;
-template <class Value>
-inline constexpr bool kIsList<std::vector<Value>> = true;
-template <class Value>
-inline constexpr bool kIsOptional = false;
-template <class Value>
-inline constexpr bool kIsOptional<std::optional<Value>> = true;
-
-/// Calls `visit` with every text in a part of a record.
-template <class Value, class Visit>
-void for_each_text(Value& value, const Visit& visit) {
-  if constexpr (std::is_same_v<Value, std::string>) {
-    visit(value);
-  } else if constexpr (kIsList<Value>) {
-    if constexpr (!std::is_arithmetic_v<typename Value::value_type>) {
-      for (auto& one : value) for_each_text(one, visit);
-    }
-  } else if constexpr (kIsOptional<Value>) {
-    if (value) for_each_text(*value, visit);
-  } else if constexpr (HasFields<Value>) {
-    for_each_field<Value>([&](const auto& field) {
-      if (!is_fixed(field.name)) for_each_text(value.*field.member, visit);
-    });
-  }
 }
 
 void learn_names(const CollectiveMismatch& mismatch, Redaction& redaction) {
@@ -123,7 +94,9 @@ void learn_names(const JobRecord& job, Redaction& redaction) {
 }
 
 void redact(JobRecord& job, Redaction& redaction) {
-  for_each_text(job, [&](std::string& text) { text = redaction.text(text); });
+  for_each_text(job, [&](std::string_view field, std::string& text) {
+    if (!is_fixed(field)) text = redaction.text(text);
+  });
 }
 
 }  // namespace lockstep

@@ -10,8 +10,9 @@
 
 namespace lockstep {
 
-/// A run that a command line names: its folder, its `record.json`, or a pack. A pack is unpacked
-/// into a folder that is removed with this object.
+/// A run that a command line names: its folder, its `record.json`, or a pack. Of a pack, the files
+/// of ranks in the folders that its record names are unpacked, into a folder that is removed with
+/// this object.
 class OpenedRun {
  public:
   /// Throws Error (usage) for a file that is no pack of Lockstep, or is damaged.

@@ -122,7 +122,7 @@ void learn_all_names(const RunRecord& run, const fs::path& folder, Redaction& re
   }
 }
 
-void mask(RunRecord& run, Redaction& redaction) {
+void mask_record(RunRecord& run, Redaction& redaction) {
   mask_machine(run);
   for (JobRecord& job : run.jobs) redact(job, redaction);
   run.environment.torch_version = redaction.text(run.environment.torch_version);
@@ -153,7 +153,7 @@ WrittenPack pack_run(const PackRequest& request) {
     require_own_files(run, request.run);
     stage(run, request.run, scratch.path(), redaction);
   }
-  mask(run, redaction);
+  mask_record(run, redaction);
   note_contents(request, redaction, run);
   const fs::path top = name;
   archive.add_text(top / "record.json", render_json(run));

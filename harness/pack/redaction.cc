@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <re2/re2.h>
 
+#include <algorithm>
 #include <cctype>
 
 #include "reports/base/error.h"
@@ -11,7 +13,8 @@ namespace lockstep {
 
 namespace {
 
-/// std::regex needs a stack frame for each character: longer texts are replaced as a whole.
+/// Of a line in which each match is replaced. All matches of an expression can take time quadratic
+/// in the line, even where one search is linear.
 constexpr std::size_t kLongest = 4096;
 
 /// "weight: exp_avg" is the state "exp_avg" of the parameter "weight".
@@ -45,22 +48,16 @@ bool is_end(std::string_view text, std::size_t at) {
 
 }  // namespace
 
-template <class Search>
-auto Redaction::guarded(std::size_t pattern, const Search& search) const {
-  try {
-    return search();
-  } catch (const std::regex_error&) {
-    throw bad_value("--redact", sources_[pattern], "a simpler expression");
-  }
-}
-
-Redaction::Redaction(const std::vector<std::string>& patterns) : sources_(patterns) {
+Redaction::Redaction(const std::vector<std::string>& patterns) {
+  RE2::Options options;
+  options.set_log_errors(false);
   for (const std::string& pattern : patterns) {
-    try {
-      patterns_.emplace_back(pattern);
-    } catch (const std::regex_error&) {
-      throw bad_value("--redact", pattern, "a regular expression");
+    const auto compiled = std::make_shared<const RE2>(pattern, options);
+    if (compiled->error_code() == RE2::ErrorPatternTooLarge) {
+      throw bad_value("--redact", pattern, "a simpler expression");
     }
+    if (!compiled->ok()) throw bad_value("--redact", pattern, "a regular expression");
+    patterns_.push_back(compiled);
   }
 }
 
@@ -99,11 +96,8 @@ std::string Redaction::text(const std::string& text) {
 }
 
 bool Redaction::matches(const std::string& text) const {
-  if (text.size() > kLongest) return true;
-  for (std::size_t i = 0; i < patterns_.size(); ++i) {
-    if (guarded(i, [&] { return std::regex_search(text, patterns_[i]); })) return true;
-  }
-  return false;
+  return std::any_of(patterns_.begin(), patterns_.end(),
+                     [&](const auto& pattern) { return RE2::PartialMatch(text, *pattern); });
 }
 
 std::string Redaction::pseudonym(const std::string& name) {
@@ -116,13 +110,13 @@ std::string Redaction::pseudonym(const std::string& name) {
 }
 
 std::string Redaction::line(const std::string& text) {
-  if (text.size() > kLongest) return pseudonym(text);
+  if (text.size() > kLongest) return has_name_or_match(text) ? pseudonym(text) : text;
   Pieces pieces{{text, false}};
   for (const std::string& name : masked_) {
     replace(pieces, [&](const std::string& piece) { return place_of_name(piece, name); });
   }
-  for (std::size_t i = 0; i < patterns_.size(); ++i) {
-    replace(pieces, [&](const std::string& piece) { return place_of_match(piece, i); });
+  for (const auto& pattern : patterns_) {
+    replace(pieces, [&](const std::string& piece) { return place_of_match(piece, *pattern); });
   }
   std::string replaced;
   for (const Piece& piece : pieces) replaced += piece.text;
@@ -149,15 +143,21 @@ Redaction::Place Redaction::place_of_name(const std::string& text, const std::st
   return at == text.npos ? Place{} : Place{at, name.size()};
 }
 
-Redaction::Place Redaction::place_of_match(const std::string& text, std::size_t pattern) const {
-  return guarded(pattern, [&] {
-    for (std::sregex_iterator at(text.begin(), text.end(), patterns_[pattern]), end; at != end;
-         ++at) {
-      const auto size = static_cast<std::size_t>(at->length());
-      if (size > 0) return Place{static_cast<std::size_t>(at->position()), size};
-    }
-    return Place{};
-  });
+bool Redaction::has_name_or_match(const std::string& text) const {
+  return matches(text) || std::any_of(masked_.begin(), masked_.end(), [&](const std::string& name) {
+           return place_of_name(text, name).size > 0;
+         });
+}
+
+Redaction::Place Redaction::place_of_match(const std::string& text, const RE2& pattern) {
+  for (std::size_t from = 0; from <= text.size(); ++from) {
+    re2::StringPiece match;
+    if (!pattern.Match(text, from, text.size(), RE2::UNANCHORED, &match, 1)) break;
+    const auto begin = static_cast<std::size_t>(match.data() - text.data());
+    if (!match.empty()) return {begin, match.size()};
+    from = begin;
+  }
+  return {};
 }
 
 }  // namespace lockstep

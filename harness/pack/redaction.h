@@ -3,11 +3,15 @@
 #include <cstddef>
 #include <functional>
 #include <map>
-#include <regex>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace re2 {
+class RE2;
+}
 
 namespace lockstep {
 
@@ -16,8 +20,8 @@ namespace lockstep {
 /// pseudonym and others have others, so files with pseudonyms compare like those with names.
 class Redaction {
  public:
-  /// `patterns` are ECMAScript expressions that match anywhere in a name. Throws Error (usage) if
-  /// one is malformed.
+  /// `patterns` are expressions of RE2 that match anywhere in a name: a search takes time linear in
+  /// the text, whatever the expression. Throws Error (usage) if one is malformed.
   explicit Redaction(const std::vector<std::string>& patterns);
 
   /// Whether there is an expression.
@@ -25,14 +29,14 @@ class Redaction {
 
   /// Learns a name: of a tensor, a group, a function or a source. Call it for all names before the
   /// first one is replaced: a pseudonym must not be the name of anything else. The parts of
-  /// "weight: exp_avg" are names, too. Throws Error (usage) if an expression is too complex for it.
+  /// "weight: exp_avg" are names, too.
   void learn(const std::string& name);
 
-  /// A name, or its pseudonym. Throws Error (usage) like `learn`.
+  /// A name, or its pseudonym.
   std::string name(const std::string& name);
 
-  /// A text in which learnt names and other matches are replaced. Throws Error (usage) if an
-  /// expression is too complex for it.
+  /// A text in which learnt names and other matches are replaced. A very long line with one of them
+  /// is replaced as a whole.
   std::string text(const std::string& text);
 
   /// Number of pseudonyms in use.
@@ -57,17 +61,15 @@ class Redaction {
     }
   };
 
-  template <class Search>
-  auto guarded(std::size_t pattern, const Search& search) const;
   bool matches(const std::string& text) const;
+  bool has_name_or_match(const std::string& text) const;
   std::string pseudonym(const std::string& name);
   std::string line(const std::string& text);
   void replace(Pieces& pieces, const std::function<Place(const std::string&)>& find);
   static Place place_of_name(const std::string& text, const std::string& name);
-  Place place_of_match(const std::string& text, std::size_t pattern) const;
+  static Place place_of_match(const std::string& text, const re2::RE2& pattern);
 
-  std::vector<std::string> sources_;
-  std::vector<std::regex> patterns_;
+  std::vector<std::shared_ptr<const re2::RE2>> patterns_;
   std::set<std::string> known_;                    ///< all names, masked or not
   std::set<std::string, IsLonger> masked_;         ///< those that match
   std::map<std::string, std::string> pseudonyms_;  ///< by name

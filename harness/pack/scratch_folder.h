@@ -1,32 +1,17 @@
 #pragma once
 
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <string>
-#include <system_error>
-
-#include "reports/base/error.h"
 
 namespace lockstep {
 
 /// A new folder below that for temporary files, for this user alone. It is removed with its
-/// content.
+/// content: with this object, and before SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE or SIGXCPU ends
+/// the process, unless the process handles that signal itself. One thread at a time.
 class ScratchFolder {
  public:
   /// Throws Error (usage) if it cannot be made.
-  ScratchFolder() {
-    std::error_code missing;
-    const auto parent = std::filesystem::temp_directory_path(missing);
-    std::string name = ((missing ? "/tmp" : parent) / "lockstep-pack-XXXXXX").string();
-    if (!::mkdtemp(name.data())) throw unwritable(name, std::strerror(errno));
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
+  ScratchFolder();
+  ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 

@@ -1,8 +1,11 @@
 #include "harness/pack/stage.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <initializer_list>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,6 +16,7 @@
 #include "harness/pack/masked_record.h"
 #include "harness/record/collective_log.h"
 #include "harness/record/file_digest.h"
+#include "harness/record/flat_json.h"
 #include "harness/record/journal.h"
 #include "harness/record/journal_segments.h"
 #include "harness/record/rank_files.h"
@@ -26,6 +30,7 @@
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
+#include "reports/base/secrets.h"
 #include "reports/base/usage_error.h"
 
 namespace lockstep {
@@ -35,20 +40,68 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Of the files `rank-N` + ending that a pack holds unless names are replaced.
-constexpr std::array<std::string_view, 7> kEndings{
-    ".tensors.csv",   ".index",          ".status.json", kFactsEnding,
-    kElsewhereEnding, kKeptAnswerEnding, kStacksEnding};
+constexpr std::array<std::string_view, 2> kEndings{".tensors.csv", ".index"};
+/// Of those with texts of the training.
+constexpr std::array<std::string_view, 5> kEndingsOfTexts{
+    ".status.json", kFactsEnding, kElsewhereEnding, kKeptAnswerEnding, kStacksEnding};
+constexpr std::uint64_t kLargestTexts = 1 << 26;
 
 using Json = nlohmann::json;
 
-/// What the hook of a rank wrote. Throws Error (usage).
-Json parsed(const fs::path& file) {
-  try {
-    return Json::parse(read_text(file.string(), kLargestAnswer));
-  } catch (const Json::exception& error) {
-    throw malformed(file.string(), 0, 0, "what the hook of a watched rank writes", error.what());
+/// Masks secrets in all texts of a document; `name` is that of the field that holds them.
+void mask(Json& json, const std::string& name = "") {
+  if (json.is_string()) json = mask_value(name, json.get<std::string>());
+  if (json.is_array()) {
+    for (Json& one : json) mask(one, name);
+  }
+  if (json.is_object()) {
+    for (auto& [key, one] : json.items()) mask(one, key);
   }
 }
+
+/// What the hook of a rank wrote that stands still, without secrets. Every error names the file and
+/// the place in it.
+class Answer {
+ public:
+  explicit Answer(const fs::path& file) : path_(file.string()) {
+    constexpr std::size_t kMostLevels = 8;
+    json = parse_flat_json(read_text(path_, kLargestAnswer), path_, "the answer", kMostLevels);
+    if (!json.is_object()) throw refusal("", json);
+    mask(json);
+  }
+
+  /// Calls `visit` with each object of a list, which must be there, and with its place.
+  template <class Visit>
+  void for_each(const char* list, const Visit& visit) {
+    Json& items = json[list];
+    if (!items.is_array()) throw refusal(list, items);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const std::string place = fmt::format("{}[{}]", list, i);
+      if (!items[i].is_object()) throw refusal(place, items[i]);
+      visit(items[i], place);
+    }
+  }
+
+  /// A text of such an object.
+  std::string& text(Json& object, const std::string& place, const char* field) const {
+    Json& value = object[field];
+    if (value.is_string()) return value.get_ref<std::string&>();
+    throw refusal(place + "." + field, value);
+  }
+
+  Json json;
+
+ private:
+  Error refusal(const std::string& place, const Json& found) const {
+    return malformed(place.empty() ? path_ : path_ + ": " + place, 0, 0,
+                     "what the hook of a watched rank writes",
+                     found.is_array()    ? "an array"
+                     : found.is_object() ? "an object"
+                                         : found.dump());
+  }
+
+  std::string path_;
+};
 
 /// Whether a file is there and may be packed.
 bool is_there(const fs::path& file) {
@@ -66,6 +119,25 @@ void link_file(const std::string& name, const fs::path& source, const fs::path& 
   std::error_code failure;
   fs::create_symlink(fs::absolute(source / name), folder / name, failure);
   if (failure) throw unwritable((folder / name).string(), failure.message());
+}
+
+/// The text of a file of a rank without secrets. What is no document is a text.
+std::string masked(const std::string& name, const std::string& text) {
+  if (!name.ends_with(".json")) return mask_secrets(text);
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return mask_secrets(text);
+  const Json before = json;
+  mask(json);
+  return json == before ? text : json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+/// Links a file that holds texts into `folder`, or puts a masked copy of it there.
+void stage_texts(const std::string& name, const fs::path& source, const fs::path& folder) {
+  if (!is_there(source / name)) return;
+  const std::string text = read_text((source / name).string(), kLargestTexts);
+  const std::string without_secrets = masked(name, text);
+  if (without_secrets == text) return link_file(name, source, folder);
+  write_whole_file(folder / name, without_secrets);
 }
 
 /// The names of the snapshots in a folder.
@@ -170,27 +242,30 @@ void stage_snapshot(const std::string& name, const fs::path& source, const fs::p
 }
 
 /// An answer of a rank that stands still. Stacks are left out: the report shows one place of each.
-void stage_answer(const fs::path& answer, const fs::path& staged, Redaction& redaction) {
-  if (!is_there(answer)) return;
-  Json json = parsed(answer);
-  for (Json& group : json["groups"]) {
-    group["title"] = redaction.text(group["title"]);
-    group["name"] = redaction.text(group["name"]);
-  }
-  for (Json& call : json["calls"]) {
-    call["group"] = redaction.text(call["group"]);
-    call["site"] = redaction.text(call["site"]);
-  }
+void stage_answer(const fs::path& file, const fs::path& staged, Redaction& redaction) {
+  if (!is_there(file)) return;
+  Answer answer(file);
+  const auto redact_texts = [&](const char* list, std::initializer_list<const char*> fields) {
+    answer.for_each(list, [&](Json& object, const std::string& place) {
+      for (const char* const field : fields) {
+        std::string& text = answer.text(object, place, field);
+        text = redaction.text(text);
+      }
+    });
+  };
+  redact_texts("groups", {"title", "name"});
+  redact_texts("calls", {"group", "site"});
+  redact_texts("threads", {"function", "site"});
   Json threads = Json::array();
-  for (const Json& thread : json["threads"]) {
+  for (const Json& thread : answer.json["threads"]) {
     threads.push_back({{"name", ""},
-                       {"function", redaction.text(thread["function"])},
-                       {"site", redaction.text(thread["site"])},
+                       {"function", thread["function"]},
+                       {"site", thread["site"]},
                        {"frames", Json::array()}});
   }
-  json["threads"] = threads;
-  json["failure"] = "";
-  write_whole_file(staged, json.dump() + "\n");
+  answer.json["threads"] = threads;
+  answer.json["failure"] = "";
+  write_whole_file(staged, answer.json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 /// Where the ranks stood still.
@@ -205,11 +280,15 @@ void stage_stall(const fs::path& source, const fs::path& folder, Redaction& reda
   write_stall(folder, *stall);
 }
 
-void learn_answer(const fs::path& answer, Redaction& redaction) {
-  if (!is_there(answer)) return;
-  const Json json = parsed(answer);
-  for (const Json& group : json["groups"]) redaction.learn(group["title"]);
-  for (const Json& call : json["calls"]) learn_place(call["site"], redaction);
+void learn_answer(const fs::path& file, Redaction& redaction) {
+  if (!is_there(file)) return;
+  Answer answer(file);
+  answer.for_each("groups", [&](Json& group, const std::string& place) {
+    redaction.learn(answer.text(group, place, "title"));
+  });
+  answer.for_each("calls", [&](Json& call, const std::string& place) {
+    learn_place(answer.text(call, place, "site"), redaction);
+  });
 }
 
 void learn_names_of_rank(int rank, const fs::path& folder, Redaction& redaction) {
@@ -229,17 +308,19 @@ void stage_files(const Execution& execution, const fs::path& source, const fs::p
   const fs::path from = source / execution.folder;
   const fs::path to = folder / execution.folder;
   make_folders(to);
-  for (const std::string_view ending : kEndings) {
+  const auto stage_all = [&](std::string_view ending, const auto& stage_one) {
     for (const int rank : ranks_with_file(from, ending)) {
-      if (rank < execution.processes) link_file(rank_file(from, rank, ending).filename(), from, to);
+      if (rank < execution.processes) stage_one(rank_file(from, rank, ending).filename(), from, to);
     }
-  }
+  };
+  for (const std::string_view ending : kEndings) stage_all(ending, link_file);
+  for (const std::string_view ending : kEndingsOfTexts) stage_all(ending, stage_texts);
   for (int rank = 0; rank < execution.processes; ++rank) {
     link_rows(rank, from, to);
     link_file(collective_log_file(from, rank).filename(), from, to);
   }
   for (const std::string& name : snapshots_in(from)) link_file(name, from, to);
-  link_file("stall.json", from, to);
+  stage_texts("stall.json", from, to);
 }
 
 void learn_names_in_files(const JobRecord& job, const fs::path& source, Redaction& redaction) {

@@ -2,16 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -19,6 +17,7 @@
 #include "harness/record/environment.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
+#include "reports/base/private_files.h"
 #include "reports/base/regular_file.h"
 
 namespace lockstep {
@@ -66,23 +65,7 @@ constexpr std::uint64_t kSlot = 384;
 static_assert(sizeof(Header) == kSlot && sizeof(Entry) == kSlot);
 static_assert(std::endian::native == std::endian::little, "the file is little-endian");
 
-// Slots are mapped in chunks, each twice as large as the one before. So no entry ever moves while
-// another thread completes it.
-constexpr std::uint64_t kFirstChunk = 256;
-constexpr std::size_t kMostChunks = 40;
-
-struct SlotPlace {
-  std::size_t chunk;
-  std::uint64_t index;
-};
-
-constexpr std::uint64_t chunk_slots(std::size_t chunk) { return kFirstChunk << chunk; }
-constexpr std::uint64_t slots_before(std::size_t chunk) { return chunk_slots(chunk) - kFirstChunk; }
-
-constexpr SlotPlace place_of(std::uint64_t slot) {
-  const auto chunk = static_cast<std::size_t>(std::bit_width(slot / kFirstChunk + 1)) - 1;
-  return {chunk, slot - slots_before(chunk)};
-}
+constexpr std::uint64_t place_of(std::uint64_t seq) { return (1 + seq) * kSlot; }
 
 std::int64_t now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
@@ -176,160 +159,88 @@ std::filesystem::path collective_log_file(const std::filesystem::path& folder, i
   return folder / fmt::format("collectives-{}.bin", rank);
 }
 
-class CollectiveLog::File {
- public:
-  explicit File(const std::filesystem::path& path)
-      : path_(path.string()),
-        fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
-    if (fd_ < 0) throw failed(errno);
-  }
-
-  ~File() {
-    for (std::size_t chunk = 0; chunk < kMostChunks && chunks_[chunk]; ++chunk) {
-      ::munmap(chunks_[chunk], chunk_slots(chunk) * kSlot);
-    }
-    ::close(fd_);
-  }
-
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  /// Memory of a slot that is already reserved. Any thread.
-  void* at(std::uint64_t slot) const {
-    const SlotPlace place = place_of(slot);
-    return chunks_[place.chunk].load(std::memory_order_acquire) + place.index * kSlot;
-  }
-
-  /// Like `at`, but makes room for the slot first.
-  void* reserve(std::uint64_t slot) {
-    const SlotPlace place = place_of(slot);
-    if (place.index == 0) map(place.chunk);
-    return at(slot);
-  }
-
-  /// Frees the memory after the first `slots`.
-  void truncate(std::uint64_t slots) {
-    // Readers accept a file that stays too long.
-    [[maybe_unused]] const int ignored = ::ftruncate(fd_, static_cast<off_t>(slots * kSlot));
-  }
-
- private:
-  Error failed(int error) const { return unwritable(path_, std::strerror(error)); }
-
-  void map(std::size_t chunk) {
-    const auto offset = static_cast<off_t>(slots_before(chunk) * kSlot);
-    const std::uint64_t size = chunk_slots(chunk) * kSlot;
-    // Without allocated blocks a page of a full disk would raise SIGBUS at the first access.
-    if (const int error = ::posix_fallocate(fd_, offset, static_cast<off_t>(size))) {
-      throw failed(error);
-    }
-    void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, offset);
-    if (memory == MAP_FAILED) throw failed(errno);
-    chunks_[chunk].store(static_cast<std::byte*>(memory), std::memory_order_release);
-  }
-
-  std::string path_;
-  int fd_;
-  std::array<std::atomic<std::byte*>, kMostChunks> chunks_{};
-};
-
 CollectiveLog::CollectiveLog(const std::filesystem::path& path, int rank, std::string_view identity)
-    : file_(std::make_unique<File>(path)) {
-  auto* header = new (file_->reserve(0)) Header{};
-  header->version = kVersion;
-  header->entry_size = kSlot;
-  header->rank = rank;
-  put(header->machine, this_machine());
-  put(header->identity, identity);
-  // Last, so that a process killed earlier has not begun its log.
-  std::atomic_signal_fence(std::memory_order_release);
-  put(header->magic, kMagic);
+    : path_(path.string()),
+      file_(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode_of_new_file(path))) {
+  if (!file_.valid()) throw unwritable(path_, std::strerror(errno));
+  Header header{};
+  header.version = kVersion;
+  header.entry_size = kSlot;
+  header.rank = rank;
+  put(header.machine, this_machine());
+  put(header.identity, identity);
+  // The magic comes last: a process killed earlier has not begun its log.
+  write(header, 0);
+  put(header.magic, kMagic);
+  write(header.magic, offsetof(Header, magic));
 }
 
-CollectiveLog::~CollectiveLog() { file_->truncate(1 + count_); }
+/// Returns false, with errno set, if not all bytes are written.
+template <class Value>
+bool CollectiveLog::put_at(std::uint64_t place, const Value& value) const {
+  if (!file_.is_own()) return false;
+  std::string_view bytes(reinterpret_cast<const char*>(&value), sizeof value);
+  while (!bytes.empty()) {  // what does not fit is refused once nothing more does
+    const ssize_t size =
+        ::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(place));
+    if (size < 0) return false;
+    place += static_cast<std::uint64_t>(size);
+    bytes.remove_prefix(static_cast<std::size_t>(size));
+  }
+  return true;
+}
+
+template <class Value>
+void CollectiveLog::write(const Value& value, std::uint64_t place) const {
+  if (put_at(place, value)) return;
+  if (errno == EBADF) throw closed_by_job(path_);
+  throw unwritable(path_, std::strerror(errno));
+}
 
 std::uint64_t CollectiveLog::enter(const Collective& collective) {
   const std::uint64_t seq = count_;
-  auto* entry = new (file_->reserve(1 + seq)) Entry{};
-  fill(*entry, collective);
-  entry->seq = seq;
-  entry->state = static_cast<std::uint8_t>(CollectiveState::entered);
-  entry->entered_ns = now_ns();
-  entry->completed_ns = 0;
+  Entry entry{};
+  fill(entry, collective);
+  entry.seq = seq;
+  entry.state = static_cast<std::uint8_t>(CollectiveState::entered);
+  entry.entered_ns = now_ns();
+  entry.completed_ns = 0;
+  write(entry, place_of(seq));
+  write(seq + 1, offsetof(Header, count));
   count_ = seq + 1;
-  auto* header = static_cast<Header*>(file_->at(0));
-  std::atomic_ref(header->count).store(count_, std::memory_order_release);
   return seq;
 }
 
 void CollectiveLog::leave(std::uint64_t seq, CollectiveState state) {
-  auto* entry = static_cast<Entry*>(file_->at(1 + seq));
-  entry->completed_ns = now_ns();
-  std::atomic_ref(entry->state).store(static_cast<std::uint8_t>(state), std::memory_order_release);
+  // Without its end the call counts as open; the next one says what is wrong with the file.
+  static_cast<void>(
+      put_at(place_of(seq) + offsetof(Entry, completed_ns), now_ns()) &&
+      put_at(place_of(seq) + offsetof(Entry, state), static_cast<std::uint8_t>(state)));
 }
 
-/// A file mapped for reading that may still grow.
-class LiveCollectiveLog::Mapping {
- public:
-  explicit Mapping(int fd) : fd_(fd) {}
-  ~Mapping() {
-    unmap();
-    ::close(fd_);
-  }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-
-  /// Whether the header and `entries` can be read; maps them if they exist. A file may hold any
-  /// number.
-  bool holds(std::uint64_t entries) {
-    if (entries < size_ / kSlot) return true;
-    struct stat status {};
-    if (::fstat(fd_, &status) != 0) return false;
-    const auto size = static_cast<std::uint64_t>(status.st_size);
-    if (entries >= size / kSlot) return false;
-    unmap();
-    void* memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd_, 0);
-    if (memory == MAP_FAILED) return false;
-    memory_ = static_cast<std::byte*>(memory);
-    size_ = size;
-    return true;
-  }
-
-  std::byte* at(std::uint64_t slot) const { return memory_ + slot * kSlot; }
-
- private:
-  void unmap() {
-    if (memory_) ::munmap(memory_, size_);
-    memory_ = nullptr;
-    size_ = 0;
-  }
-
-  int fd_;
-  std::byte* memory_ = nullptr;
-  std::uint64_t size_ = 0;
-};
-
 LiveCollectiveLog::LiveCollectiveLog(std::filesystem::path path) : path_(std::move(path)) {}
-LiveCollectiveLog::~LiveCollectiveLog() = default;
-LiveCollectiveLog::LiveCollectiveLog(LiveCollectiveLog&& other) noexcept = default;
 
 std::uint64_t LiveCollectiveLog::count() {
-  if (!mapping_) {
-    const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return 0;
-    mapping_ = std::make_unique<Mapping>(fd);
-  }
-  if (!mapping_->holds(0)) return 0;
-  auto* header = reinterpret_cast<Header*>(mapping_->at(0));
-  if (get(header->magic) != kMagic || header->version != kVersion) return 0;
-  if (this_machine().empty() || get(header->machine) != this_machine()) return 0;
-  const std::uint64_t count = std::atomic_ref(header->count).load(std::memory_order_acquire);
-  return mapping_->holds(count) ? count : 0;
+  if (!file_.valid()) file_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  Header header{};
+  if (!read(header, 0)) return 0;
+  if (get(header.magic) != kMagic || header.version != kVersion) return 0;
+  if (this_machine().empty() || get(header.machine) != this_machine()) return 0;
+  struct stat status {};
+  if (::fstat(file_.get(), &status) != 0) return 0;
+  const auto slots = static_cast<std::uint64_t>(status.st_size) / kSlot;
+  return header.count < slots ? header.count : 0;
+}
+
+template <class Value>
+bool LiveCollectiveLog::read(Value& value, std::uint64_t place) const {
+  return file_.valid() && ::pread(file_.get(), &value, sizeof value, static_cast<off_t>(place)) ==
+                              ssize_t{sizeof value};
 }
 
 Collective LiveCollectiveLog::at(std::uint64_t seq) const {
   Entry entry{};
-  std::memcpy(&entry, mapping_->at(1 + seq), kSlot);
+  if (!read(entry, place_of(seq))) entry = {.seq = seq};  // truncated since it was counted
   if (!is_known(entry.state)) entry.state = static_cast<std::uint8_t>(CollectiveState::entered);
   return collective_of(entry);
 }

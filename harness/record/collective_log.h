@@ -3,12 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "harness/record/own_file.h"
 #include "reports/base/names.h"
+#include "reports/base/unique_fd.h"
 
 namespace lockstep {
 
@@ -69,31 +70,34 @@ std::string to_bytes(const Collective& collective);
 /// Throws Error (usage) if `to_bytes` cannot have produced the bytes; `source` names their origin.
 Collective collective_of_bytes(const std::string& bytes, const std::string& source);
 
-/// Log of the collectives of one rank in a memory-mapped file. An entered collective is on record
-/// even if the rank is killed the next moment. `enter` is for one thread at a time; `leave` may be
-/// called from any thread. Both cost well under a microsecond, except when `enter` has to grow the
-/// file.
+/// Log of the collectives of one rank. An entered collective is on record even if the rank is
+/// killed the next moment: it is in the system's memory, and no process has the file mapped, which
+/// another one may truncate. `enter` is for one thread at a time; `leave` may be called from any
+/// thread. Both take two or three microseconds.
 class CollectiveLog {
  public:
   /// Creates the file. `identity` names the writing process, truncated to the room in the header;
   /// empty: unknown. Throws Error (usage) when the file exists or cannot be created.
   explicit CollectiveLog(const std::filesystem::path& path, int rank,
                          std::string_view identity = "");
-  ~CollectiveLog();
-  CollectiveLog(const CollectiveLog&) = delete;
-  CollectiveLog& operator=(const CollectiveLog&) = delete;
 
   /// Records the call of a collective and fills in seq, state and times. Returns its seq. Names
   /// longer than their field are truncated: operation 24 bytes, reduction and dtype 16, shape 32,
   /// group and site 64, tensor 88. Throws Error (usage) when the disk is full.
   std::uint64_t enter(const Collective& collective);
 
-  /// Records the final state of the collective `seq`. Requires: `enter` returned `seq`.
+  /// Records the final state of the collective `seq`. Requires: `enter` returned `seq`. Throws
+  /// Error (usage) when the file is gone.
   void leave(std::uint64_t seq, CollectiveState state);
 
  private:
-  class File;
-  std::unique_ptr<File> file_;
+  template <class Value>
+  bool put_at(std::uint64_t place, const Value& value) const;
+  template <class Value>
+  void write(const Value& value, std::uint64_t place) const;
+
+  std::string path_;
+  OwnFile file_;
   std::uint64_t count_ = 0;
 };
 
@@ -102,8 +106,6 @@ class CollectiveLog {
 class LiveCollectiveLog {
  public:
   explicit LiveCollectiveLog(std::filesystem::path path);
-  ~LiveCollectiveLog();
-  LiveCollectiveLog(LiveCollectiveLog&& other) noexcept;
 
   /// Number of collectives on record by now. 0 if the log is missing, unreadable, shorter than
   /// that, or from another machine.
@@ -113,9 +115,11 @@ class LiveCollectiveLog {
   Collective at(std::uint64_t seq) const;
 
  private:
-  class Mapping;
+  template <class Value>
+  bool read(Value& value, std::uint64_t place) const;
+
   std::filesystem::path path_;
-  std::unique_ptr<Mapping> mapping_;
+  UniqueFd file_;
 };
 
 /// Content of one rank's log.

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <regex>
 #include <string_view>
 
 #include "harness/record/digest.h"
+#include "reports/base/secrets.h"
 
 namespace lockstep {
 
@@ -71,14 +71,6 @@ std::string boot_id() {
   return id;
 }
 
-std::string mask_secrets(const std::string& text) {
-  static const std::regex url_credentials("://[^/@\\s]+@");
-  static const std::regex secret_option(
-      "((?:token|secret|password|passwd|api[_-]?key)[^=\\s]*=)\\S+", std::regex::icase);
-  return std::regex_replace(std::regex_replace(text, url_credentials, "://***@"), secret_option,
-                            "$1***");
-}
-
 std::vector<std::pair<std::string, std::string>> allowed_variables(
     const std::vector<std::string>& variables) {
   std::vector<std::pair<std::string, std::string>> allowed;
@@ -89,7 +81,7 @@ std::vector<std::pair<std::string, std::string>> allowed_variables(
         !std::binary_search(kAllowed.begin(), kAllowed.end(), name)) {
       continue;
     }
-    allowed.emplace_back(name, mask_secrets(variable.substr(equals + 1)));
+    allowed.emplace_back(name, mask_value(name, variable.substr(equals + 1)));
   }
   std::sort(allowed.begin(), allowed.end());
   return allowed;

@@ -17,9 +17,6 @@ RunEnvironment describe_environment(const std::string& started_utc);
 std::vector<std::pair<std::string, std::string>> allowed_variables(
     const std::vector<std::string>& variables);
 
-/// `text` with masked URL credentials and masked values of options that sound secret.
-std::string mask_secrets(const std::string& text);
-
 /// The name of this machine.
 std::string host_name();
 

@@ -112,15 +112,30 @@ class JournalReader::Scan {
 
 JournalReader::JournalReader(std::filesystem::path path, JournalHeader header, IndexUse use)
     : path_(std::move(path)) {
+  // A rank that goes on writes a tensor, then its rows, then their entry in the index. Read the
+  // other way round, nothing that an entry or a row refers to is missing.
+  std::optional<StepIndex> index;
+  if (!header.is_of_first_kind && use != IndexUse::ignored) index = load_index();
   const std::uint64_t size = RegularFile(path_, kLargestJournal).size();
   segments_.push_back({path_, std::move(header), size});
   Position begin = begin_of(0);
   if (!this->header().is_of_first_kind) {
     find_segments();
     read_table();
-    if (use != IndexUse::ignored) begin = read_index();
+    if (index) begin = take_index(*index);
   }
   scan_from(begin);
+}
+
+/// Empty: there is none, or it cannot be read.
+std::optional<StepIndex> JournalReader::load_index() {
+  const std::filesystem::path file = index_file(path_);
+  try {
+    if (std::filesystem::exists(file)) return read_step_index(file);
+  } catch (const Error& error) {
+    index_fault_ = error.what();
+  }
+  return std::nullopt;
 }
 
 /// A rank that is killed, or finds the disk full, may leave its last segment without a header.
@@ -275,11 +290,9 @@ class JournalReader::IndexedRows {
 
 /// Takes the steps of the index if every entry belongs to the rows in the files, or these were
 /// removed. Returns where the rows begin that it does not cover.
-JournalReader::Position JournalReader::read_index() {
+JournalReader::Position JournalReader::take_index(const StepIndex& index) {
   const std::filesystem::path file = index_file(path_);
   try {
-    if (!std::filesystem::exists(file)) return begin_of(0);
-    const StepIndex index = read_step_index(file);
     if (index.identity != identity()) {
       throw malformed(file.string(), 0, 0, "an index of " + identity(), index.identity);
     }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -112,7 +113,8 @@ class JournalReader {
   void find_segments();
   Position begin_of(std::size_t segment) const;
   void read_table();
-  Position read_index();
+  std::optional<StepIndex> load_index();
+  Position take_index(const StepIndex& index);
   class IndexedRows;
   void scan_from(Position begin);
   std::size_t column_of_step() const;

@@ -6,6 +6,7 @@
 
 #include "harness/record/environment.h"
 #include "harness/record/run_folder.h"
+#include "reports/base/secrets.h"
 
 namespace lockstep {
 

@@ -10,6 +10,7 @@
 #include "harness/record/whole_number.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
+#include "reports/base/secrets.h"
 
 namespace lockstep {
 
@@ -18,10 +19,14 @@ std::filesystem::path rank_status_file(const std::filesystem::path& folder, int 
 }
 
 void write_rank_status(const std::filesystem::path& file, const RankStatus& status) {
-  nlohmann::ordered_json json = {{"process", status.process}, {"step", status.step},
-                                 {"line", status.line},       {"ended", status.ended},
-                                 {"raised", status.raised},   {"is_own", status.is_own},
-                                 {"error", status.error},     {"cause", name(status.cause)}};
+  nlohmann::ordered_json json = {{"process", status.process},
+                                 {"step", status.step},
+                                 {"line", status.line},
+                                 {"ended", status.ended},
+                                 {"raised", status.raised},
+                                 {"is_own", status.is_own},
+                                 {"error", mask_secrets(status.error)},
+                                 {"cause", name(status.cause)}};
   if (status.step_s) json["step_s"] = *status.step_s;
   if (status.rows) json["rows"] = *status.rows;
   if (status.step_began_ns) json["step_began_ns"] = *status.step_began_ns;
@@ -47,7 +52,7 @@ RankStatus read_rank_status(const std::filesystem::path& file) {
                       json.at("ended").get<bool>(),
                       json.at("raised").get<bool>(),
                       json.at("is_own").get<bool>(),
-                      json.at("error").get<std::string>()};
+                      mask_secrets(json.at("error").get<std::string>())};
     const auto cause = parse<ExitCause>(json.at("cause").get<std::string>());
     if (!cause) throw std::out_of_range("cause");
     status.cause = *cause;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,10 +15,12 @@
 #include "harness/record/sound_record.h"
 #include "harness/record/whole_file.h"
 #include "reports/base/file_limits.h"
+#include "reports/base/private_files.h"
 #include "reports/base/regular_file.h"
 #include "reports/base/unique_fd.h"
 #include "reports/base/usage_error.h"
 #include "reports/record/json.h"
+#include "reports/record/without_secrets.h"
 
 namespace lockstep {
 
@@ -25,15 +28,20 @@ namespace fs = std::filesystem;
 
 void make_folders(const fs::path& folder) {
   std::error_code failure;
-  fs::create_directories(folder, failure);
-  if (failure) throw unwritable(folder.string(), failure.message());
+  if (folder.empty() || fs::is_directory(folder, failure)) return;
+  if (folder.has_parent_path() && folder.parent_path() != folder) {
+    make_folders(folder.parent_path());
+  }
+  if (::mkdir(folder.c_str(), mode_of_new_folder(folder)) == 0) return;
+  const int error = errno;
+  if (!fs::is_directory(folder, failure)) throw unwritable(folder.string(), std::strerror(error));
 }
 
 namespace {
 
 fs::path record_file(const fs::path& folder) { return folder / "record.json"; }
 
-void require_usable(const fs::path& folder) {
+void take_folder(const fs::path& folder, Readers readers) {
   std::error_code failure;
   const fs::file_status status = fs::status(folder, failure);
   if (fs::exists(status) && !fs::is_directory(status)) {
@@ -42,21 +50,20 @@ void require_usable(const fs::path& folder) {
   if (fs::exists(status) && !fs::is_empty(folder, failure)) {
     throw not_empty(folder.string());
   }
-  make_folders(folder);
+  make_private_folder(folder, readers);
   if (::access(folder.c_str(), W_OK | X_OK) != 0) {
     throw unwritable(folder.string(), std::strerror(errno));
   }
 }
 
 /// runs/20261120T185246Z, with -2, -3 ... appended if another run has the name.
-fs::path make_new_folder(const fs::path& runs, std::string name) {
+fs::path make_new_folder(const fs::path& runs, std::string name, Readers readers) {
   std::erase_if(name, [](char c) { return c == '-' || c == ':'; });
   make_folders(runs);
   for (int attempt = 1;; ++attempt) {
     const fs::path folder = runs / (attempt == 1 ? name : fmt::format("{}-{}", name, attempt));
-    std::error_code failure;
-    if (fs::create_directory(folder, failure)) return folder;
-    if (failure) throw unwritable(folder.string(), failure.message());
+    if (::mkdir(folder.c_str(), mode_of_run_folder(readers)) == 0) return folder;
+    if (errno != EEXIST) throw unwritable(folder.string(), std::strerror(errno));
   }
 }
 
@@ -89,15 +96,15 @@ std::string utc_now() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
 
-fs::path make_run_folder(const std::string& asked, const RunRecord& run) {
+fs::path make_run_folder(const std::string& asked, const RunRecord& run, Readers readers) {
   if (!asked.empty()) {
-    require_usable(asked);
+    take_folder(asked, readers);
     save_new_record(asked, run);
     return asked;
   }
   const fs::path runs = "runs";
   require_replaceable(latest_of(runs));
-  const fs::path folder = make_new_folder(runs, run.environment.started_utc);
+  const fs::path folder = make_new_folder(runs, run.environment.started_utc, readers);
   save_new_record(folder, run);
   point_latest_to(folder);
   return folder;
@@ -118,7 +125,8 @@ bool mend_latest(const fs::path& runs, const fs::path& newest) {
 
 void save_new_record(const fs::path& folder, const RunRecord& run) {
   const fs::path file = record_file(folder);
-  const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  const UniqueFd fd(
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode_of_new_file(file)));
   if (!fd.valid() && errno == EEXIST) throw not_empty(folder.string());
   if (!fd.valid()) throw unwritable(file.string(), std::strerror(errno));
   if (write_all(fd.get(), render_json(run))) return;
@@ -155,7 +163,7 @@ RunRecord load_record(const fs::path& folder) {
     throw unreadable(folder.string(), failure ? failure.message() : "it holds no record.json",
                      kRemedy);
   }
-  RunRecord run = read_json(read_text(file, kLargestRecord), file.string());
+  RunRecord run = without_secrets(read_json(read_text(file, kLargestRecord), file.string()));
   require_sound(run, folder);
   return run;
 }

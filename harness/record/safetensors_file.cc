@@ -7,9 +7,9 @@
 #include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
+#include "harness/record/flat_json.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 
@@ -19,7 +19,6 @@ namespace {
 using HeaderJson = nlohmann::json;
 
 constexpr std::size_t kHeaderLengthSize = 8;
-constexpr int kDeepestHeader = 4;  // lists of numbers in named entries need less
 
 /// safetensors' names of the types, in the order of DType. Complex types are not stored directly.
 constexpr std::array<std::string_view, Names<DType>::values.size()> kNamesOfTypes{
@@ -87,23 +86,7 @@ class HeaderReader {
   }
 
   HeaderJson parse_header(const std::string& text) const {
-    std::vector<std::set<std::string>> keys;
-    const auto unique_keys = [&](int depth, HeaderJson::parse_event_t event, HeaderJson& parsed) {
-      // Nested JSON is copied and printed recursively, on the stack.
-      if (depth > kDeepestHeader) throw refusal("a header of tensors", text);
-      if (event == HeaderJson::parse_event_t::object_start) keys.emplace_back();
-      if (event == HeaderJson::parse_event_t::object_end) keys.pop_back();
-      if (event == HeaderJson::parse_event_t::key && !keys.back().insert(parsed).second) {
-        throw refusal("every key once in the header", parsed.get<std::string>() + " twice");
-      }
-      return true;
-    };
-    HeaderJson header;
-    try {
-      header = HeaderJson::parse(text, unique_keys);
-    } catch (const HeaderJson::exception&) {
-      throw refusal("a header in JSON", text);
-    }
+    HeaderJson header = parse_flat_json(text, path_, "the header");
     if (!header.is_object()) throw refusal("a JSON object as header", text);
     return header;
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -60,9 +61,10 @@ class Soundness {
   Soundness(const RunRecord& run, const fs::path& folder)
       : run_(run), folder_(folder), file_((folder / "record.json").string()) {}
 
-  void require() const {
+  void require() {
     require_all_planned();
     require_own_folders();
+    for (const CellRecord& cell : run_.cells) by_folder_[cell.folder] = &cell;
     for (const CellRecord& cell : run_.cells) require(cell);
     for (const JobRecord& job : run_.jobs) {
       require(job);
@@ -178,10 +180,9 @@ class Soundness {
   }
 
   void require_reference(const CellRecord& cell) const {
-    const auto reference = std::find_if(
-        run_.cells.begin(), run_.cells.end(),
-        [&](const CellRecord& other) { return other.folder == cell.reference_folder; });
-    const bool fits = reference != run_.cells.end() && is_reference_of(reference->cell, cell.cell);
+    const auto reference = by_folder_.find(cell.reference_folder);
+    const bool fits =
+        reference != by_folder_.end() && is_reference_of(reference->second->cell, cell.cell);
     if (fits) return;
     refuse(
         fmt::format("the folder of a reference of {}, run under the same conditions", cell.folder),
@@ -191,6 +192,7 @@ class Soundness {
   const RunRecord& run_;
   const fs::path& folder_;
   std::string file_;
+  std::map<std::string_view, const CellRecord*> by_folder_;
 };
 
 }  // namespace

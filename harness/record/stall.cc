@@ -8,6 +8,7 @@
 #include "harness/record/whole_number.h"
 #include "reports/base/error.h"
 #include "reports/base/regular_file.h"
+#include "reports/base/secrets.h"
 #include "reports/record/limits.h"
 
 namespace lockstep {
@@ -26,7 +27,8 @@ StalledRank rank_in(const Json& json) {
   const auto state = parse<StalledState>(json.at("state").get<std::string>());
   if (!state) throw std::out_of_range("state");
   StalledRank rank{whole_number<int>(json, "rank"), *state,
-                   whole_number<std::int64_t>(json, "steps"), json.at("place")};
+                   whole_number<std::int64_t>(json, "steps"),
+                   mask_secrets(json.at("place").get<std::string>())};
   if (json.contains("collectives")) {
     rank.collectives = whole_numbers<std::int64_t>(json, "collectives");
   }
@@ -72,7 +74,8 @@ void write_stall(const fs::path& folder, const Stall& stall) {
                      {"is_open", stall.is_open},
                      {"is_over", stall.is_over},
                      {"ranks", ranks}};
-  write_whole_file(stall_file(folder), json.dump(2) + "\n");
+  write_whole_file(stall_file(folder),
+                   json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 std::optional<Stall> read_stall(const fs::path& folder) {

@@ -11,6 +11,7 @@
 #include "harness/record/whole_number.h"
 #include "reports/base/error.h"
 #include "reports/base/regular_file.h"
+#include "reports/base/secrets.h"
 
 namespace lockstep {
 
@@ -21,7 +22,8 @@ using Json = nlohmann::json;
 
 std::string place_in(const Json& threads) {
   if (threads.empty()) return "";
-  const std::string function = threads[0].at("function"), site = threads[0].at("site");
+  const std::string function = mask_secrets(threads[0].at("function").get<std::string>());
+  const std::string site = mask_secrets(threads[0].at("site").get<std::string>());
   if (function.empty()) return site;
   return fmt::format("{}, {}", function == "<module>" ? "the script" : function, site);
 }
@@ -35,7 +37,7 @@ Collective call_in(const Json& json, std::int64_t now) {
   call.tensors = whole_number<std::uint32_t>(json, "tensors");
   call.elements = whole_number<std::uint64_t>(json, "elements");
   call.group = json.at("group");
-  call.site = json.at("site");
+  call.site = mask_secrets(json.at("site").get<std::string>());
   call.step = whole_number<std::int64_t>(json, "step");
   const bool is_complete = json.at("is_complete");
   call.state = is_complete ? CollectiveState::completed : CollectiveState::entered;

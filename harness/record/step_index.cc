@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iterator>
 #include <span>
+#include <tuple>
 
 #include "harness/record/file_header.h"
 #include "harness/record/list_digest.h"
@@ -63,14 +64,8 @@ void add(const TensorIdentity& tensor, std::int64_t micro_batch, const Digest& d
   }
   summary.has_values = summary.has_values || tensor.has_values;
   summary.tensors += row.digest();
-  auto group =
-      std::lower_bound(summary.groups.begin(), summary.groups.end(), tensor.group,
-                       [](const auto& known, const Digest& name) { return known.first < name; });
-  if (group == summary.groups.end() || group->first != tensor.group) {
-    group = summary.groups.insert(group, {tensor.group, {}});
-  }
   if (tensor.has_values) row.add(digest);
-  group->second.at(static_cast<std::size_t>(tensor.phase)) += row.digest();
+  summary.groups[tensor.group].at(static_cast<std::size_t>(tensor.phase)) += row.digest();
 }
 
 std::filesystem::path index_file(const std::filesystem::path& journal) {
@@ -176,9 +171,12 @@ StepSummary::Phases phases_in(const IndexEntry& entry) {
 }
 
 /// Whether two entries describe the same step, ignoring groups.
-bool is_same_step(const IndexedStep& a, IndexedStep b) {
-  b.summary.groups = a.summary.groups;
-  return a == b;
+bool is_same_step(const IndexedStep& a, const IndexedStep& b) {
+  const auto properties = [](const IndexedStep& step) {
+    return std::tie(step.step, step.offset, step.bytes, step.checksum, step.summary.rows,
+                    step.summary.non_finite, step.summary.has_values, step.summary.tensors);
+  };
+  return properties(a) == properties(b);
 }
 
 }  // namespace
@@ -219,7 +217,14 @@ std::size_t add_entries(const std::filesystem::path& path, std::string_view text
                       fmt::format("step {}", step.step));
     }
     if (missing == 0) continue;
-    steps.back().summary.groups.emplace_back(digest_at(Word::kGroup, entry), phases_in(entry));
+    if (!steps.back()
+             .summary.groups.emplace(digest_at(Word::kGroup, entry), phases_in(entry))
+             .second) {
+      throw malformed(
+          path.string(), 0, 0,
+          fmt::format("every group once in step {}, at byte {}", steps.back().step, offset + at),
+          "one twice");
+    }
     --missing;
   }
   return at;

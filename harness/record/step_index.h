@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,9 +25,8 @@ struct StepSummary {
   std::int64_t non_finite = 0;  ///< elements, over all rows
   bool has_values = false;      ///< at least one tensor is comparable
   Digest tensors;               ///< of the set of observed tensors, without their values
-  /// By the digest of the group's name, ascending. A tensor held by one rank alone has its own
-  /// group.
-  std::vector<std::pair<Digest, Phases>> groups;
+  /// By the digest of the group's name. A tensor held by one rank alone has its own group.
+  std::map<Digest, Phases> groups;
 
   bool operator==(const StepSummary&) const = default;
 };

@@ -3,18 +3,19 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "harness/record/own_file.h"
+
 namespace lockstep {
 
 /// What the parent asks of the ranks of a running job: one page, `watch.control` in the job's
-/// folder, that all of them map. Reading it costs a load, so ranks do it in every step.
+/// folder. Each question reads it, which takes a call of the system, so ranks ask in every step.
+/// Whoever truncates it or writes something else ends no process: the last page that was sound
+/// counts. One thread.
 class WatchControl {
  public:
-  /// Maps the page of the job in `folder`. Without one nothing is ever asked. Throws Error (usage)
+  /// Opens the page of the job in `folder`. Without one nothing is ever asked. Throws Error (usage)
   /// if it is another file.
   explicit WatchControl(const std::filesystem::path& folder);
-  ~WatchControl();
-  WatchControl(const WatchControl&) = delete;
-  WatchControl& operator=(const WatchControl&) = delete;
 
   /// Creates the page, with nothing asked, unless there is one. Throws Error (usage).
   static void create(const std::filesystem::path& folder);
@@ -38,9 +39,30 @@ class WatchControl {
   std::uint32_t ask_where();
 
  private:
-  struct Page;
+  /// The file, little-endian.
+  struct Page {
+    std::uint32_t mark;
+    std::uint32_t keeps;
+    std::uint32_t asked_where;  ///< requests
+    std::uint32_t reserved;
+    std::uint64_t switched;  ///< 2 * step, and 1 if steps from it on are observed
+    std::uint64_t thinned;   ///< `ThinnedWord`
+    std::uint64_t check;     ///< of the members above: a page that is read while it is written
+  };
 
-  Page* page_ = nullptr;  ///< null: there is none
+  static Page unasked();
+  static std::uint64_t check_of(const Page& page);
+  static bool is_sound(const Page& page);
+
+  /// The page as it is now, or as it last was.
+  const Page& page() const;
+
+  /// Changes the page, one process at a time.
+  template <class Change>
+  void change(const Change& change);
+
+  OwnFile file_;       ///< none: nothing is ever asked
+  mutable Page last_;  ///< that was sound
 };
 
 }  // namespace lockstep

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "reports/base/error.h"
+#include "reports/base/private_files.h"
 
 namespace lockstep {
 
@@ -35,7 +36,8 @@ std::string temporary_name(const std::filesystem::path& path);
 /// the temporary file.
 inline void write_whole_file(const std::filesystem::path& path, std::string_view bytes) {
   const std::string temporary = temporary_name(path);
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int fd =
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode_of_new_file(path));
   if (fd < 0) throw unwritable(path.string(), std::strerror(errno));
   const bool written = write_all(fd, bytes);
   const int write_error = errno;

@@ -131,7 +131,7 @@ ExitStatus run_and_see_off(OneRank& rank, const fs::path& folder, const fs::path
 ExitStatus decline(const RunRequest& request, const Plan& plan, const ForeignPlacement& placement) {
   const bool is_required = !request.requirements.empty();
   if (placement.rank != 0) return is_required ? ExitStatus::failed : ExitStatus::not_applicable;
-  make_folders(request.out);
+  make_private_folder(request.out, request.readers);
   save_new_record(request.out, plan_record(request, plan, ""));
   write_standard_output(
       fmt::format("NOT RUN: {}\n", plan.cells.front().expectation.not_applicable));
@@ -153,6 +153,7 @@ ExitStatus direct_start(const RunRequest& request, const std::vector<Scenario>& 
   const fs::path cell_folder = folder_of(*planned.scenario, planned.cell);
   if (placement.rank == 0) require_unused(request.out, cell_folder);
   if (!planned.expectation.not_applicable.empty()) return decline(request, plan, placement);
+  make_private_folder(request.out, request.readers);
   const fs::path folder = fs::absolute(request.out);  // a rank may change its directory
   OneRank rank(planned, folder / cell_folder, limit_of(planned, request.limit), placement);
   return placement.rank == 0 ? run_and_judge(request, plan, rank, placement)

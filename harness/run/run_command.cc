@@ -34,6 +34,7 @@
 #include "reference/published_table.h"
 #include "reports/base/current_folder.h"
 #include "reports/base/error.h"
+#include "reports/base/secrets.h"
 #include "reports/formats/renderer.h"
 #include "reports/record/result.h"
 
@@ -66,7 +67,7 @@ void check_promised_tables(const std::vector<PlannedCell>& cells) {
 
 RunRecord plan_record(const RunRequest& request, const Plan& plan, const std::string& launcher) {
   RunRecord run;
-  for (const std::string& word : request.command) run.command.push_back(mask_secrets(word));
+  run.command = mask_command(request.command);
   run.environment = describe_environment(utc_now());
   run.environment.lockstep_version = LOCKSTEP_VERSION;
   run.environment.torch_version = LOCKSTEP_TORCH_VERSION;
@@ -151,7 +152,7 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
   const int jobs = jobs_of(request, cells, launcher.has_value());
   RunRecord run = plan_record(request, plan, launcher ? launcher->text() : "");
   run.environment.jobs = jobs;
-  const fs::path shown_folder = make_run_folder(request.out, run);
+  const fs::path shown_folder = make_run_folder(request.out, run, request.readers);
   // A rank may change its directory.
   const fs::path folder = fs::absolute(shown_folder);
   const FolderLock lock(folder);

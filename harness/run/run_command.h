@@ -8,6 +8,7 @@
 #include "harness/plan/plan.h"
 #include "harness/run/capabilities.h"
 #include "reports/base/exit_status.h"
+#include "reports/base/private_files.h"
 #include "reports/formats/screen.h"
 #include "reports/record/known_findings.h"
 #include "reports/record/run_record.h"
@@ -19,7 +20,8 @@ struct RunRequest {
   std::chrono::milliseconds limit{60'000};  ///< per cell
   std::optional<int> jobs;                  ///< cells at a time; absent: `default_jobs`
   std::string out;                          ///< folder; empty: runs/<utc>
-  std::vector<std::string> formats;         ///< files to write in addition to the console report
+  Readers readers = Readers::owner;
+  std::vector<std::string> formats;  ///< files to write in addition to the console report
   Verbosity verbosity = Verbosity::overview;
   bool fails_fast = false;                ///< the first failure ends the run
   std::vector<Requirement> requirements;  ///< unless all are met, nothing runs

@@ -106,6 +106,7 @@ struct RunWords {
   std::string jobs;
   VerbosityFlags verbosity;
   bool fails_fast = false;
+  bool is_group_readable = false;
   bool is_bisection = false;
 };
 
@@ -168,6 +169,7 @@ RunRequest request_of(const RunWords& words, const std::vector<std::string>& com
   request.cell_repetition =
       whole_number("--cell-repetition", words.cell_repetition, 1, kMostRepetitions);
   request.out = words.out;
+  if (words.is_group_readable) request.readers = Readers::group;
   if (!words.formats.empty()) request.formats = split(words.formats, ',');
   if (!words.known.empty()) request.known = KnownFindings::read(words.known);
   if (!words.require.empty()) request.requirements = parse_requirements(words.require);
@@ -247,6 +249,8 @@ void add_options(CLI::App& run, RunWords& words) {
                  "folder for the files, new or empty (default: runs/<utc>, also runs/latest)")
       ->check(complaint_if_empty)
       ->type_name("DIR");
+  run.add_flag("--group-readable", words.is_group_readable,
+               "the group may read these files, too (default: their owner alone)");
   run.add_option("--format", words.formats,
                  "also write report files, comma-separated: " + formats_in_words())
       ->check(complaint_if_empty)

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "reports/base/error.h"
+#include "reports/base/private_files.h"
 
 namespace lockstep::sim {
 namespace {
@@ -35,7 +36,7 @@ Ledger::Ledger(const std::filesystem::path& path) {
     table_ = static_cast<Table*>(memory);
     return;
   }
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, mode_of_new_file(path));
   if (fd_ < 0) throw unwritable(path.string(), std::strerror(errno));
   try {
     map(path);

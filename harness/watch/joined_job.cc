@@ -18,6 +18,7 @@
 #include "harness/record/run_folder.h"
 #include "harness/record/watch_control.h"
 #include "reports/base/plain_text.h"
+#include "reports/base/private_files.h"
 #include "reports/base/unique_fd.h"
 #include "reports/base/usage_error.h"
 #include "reports/record/json.h"
@@ -119,10 +120,14 @@ void make_files(const fs::path& files) {
   WatchControl::create(files);
 }
 
+Readers readers_of(const lockstep_watch_job& job) {
+  return job.is_group_readable != 0 ? Readers::group : Readers::owner;
+}
+
 /// `runs/<utc>`, which no other process has.
 JoinedJob job_in_new_folder(const lockstep_watch_job& job) {
   const RunRecord run = record_of(job);
-  const fs::path folder = make_run_folder("", run);
+  const fs::path folder = make_run_folder("", run, readers_of(job));
   make_files(folder / kJobFolder);
   return {folder / kJobFolder, run.jobs[0].id};
 }
@@ -136,6 +141,7 @@ JoinedJob join_job(const lockstep_watch_job& job) {
   const fs::path files = folder / kJobFolder;
   if (!fs::exists(folder / kRecord)) {
     require_unused(folder);
+    make_private_folder(folder, readers_of(job));
     make_files(files);
     const RunRecord run = record_of(job);
     if (write_new_file(folder / kRecord, render_json(run))) return {files, run.jobs[0].id};

@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Increases with every change that an older caller would notice. */
-#define LOCKSTEP_WATCH_INTERFACE 5
+#define LOCKSTEP_WATCH_INTERFACE 6
 
 /* The interface of the loaded library. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_interface(void);
@@ -35,6 +35,7 @@ typedef struct {
   int64_t agree_every; /* ranks need to agree in one of so many steps; 0: in all */
   int32_t rank;        /* ignored if `world_size` is 0 */
   int32_t world_size;  /* 0: not known yet */
+  int32_t is_group_readable; /* 1: the group may read the run's folder; 0: its owner alone */
 } lockstep_watch_job;
 
 typedef struct {

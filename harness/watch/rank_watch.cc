@@ -157,6 +157,7 @@ std::int64_t RankWatch::describe(const lockstep_watch_tensor& described) {
 }
 
 void RankWatch::begin_step(std::int64_t step) {
+  static_cast<void>(keeps());
   work_.add([this, step] {
     keep_copies();
     copies_.clear();
@@ -209,7 +210,7 @@ bool RankWatch::is_copied(Measured& measured, std::uint64_t bytes) {
   const Observation& row = measured.row;
   // Samples are never stored. No rank is compared with another one by values of modules.
   if (!row.not_comparable.empty() || row.kind == Kind::data || is_of_module(row.kind)) return false;
-  measured.is_kept = control_.keeps() && writer_.wants(bytes);
+  measured.is_kept = is_keeping_ && writer_.wants(bytes);
   return measured.is_kept || keeps_before_;
 }
 
@@ -267,7 +268,7 @@ void RankWatch::append(std::vector<Measured> rows) {
 }
 
 void RankWatch::keep_copies() {
-  if (copies_.empty() || !control_.keeps()) return;
+  if (copies_.empty() || !is_keeping_) return;
   for (Measured& copy : std::exchange(copies_, {})) {
     if (writer_.wants(copy.bytes->size())) writer_.keep(copy.row, std::move(*copy.bytes));
   }

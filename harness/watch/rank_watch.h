@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +32,8 @@ class RankWatch {
   explicit RankWatch(const lockstep_watch_options& options);
 
   std::int64_t describe(const lockstep_watch_tensor& described);
-  bool keeps() const { return control_.keeps(); }
+  /// Whether values are to be stored, as the control page says now.
+  bool keeps() const { return is_keeping_ = control_.keeps(); }
   bool observes(std::int64_t step) const { return control_.observes(step); }
   std::int64_t thinned_segments(std::int64_t step) const { return control_.thinned_segments(step); }
   void begin_step(std::int64_t step);
@@ -103,7 +105,7 @@ class RankWatch {
   static void measure(const TensorBytes& bytes, Measured& measured);
 
   /// Whether values may be stored.
-  bool stores() const { return keeps_before_ || control_.keeps(); }
+  bool stores() const { return keeps() || keeps_before_; }
 
   /// Whether a value of `bytes` is stored, or copied because it may be. Notes which.
   bool is_copied(Measured& measured, std::uint64_t bytes);
@@ -125,6 +127,7 @@ class RankWatch {
   bool is_created_;
   std::string identity_;
   WatchControl control_;
+  mutable std::atomic<bool> is_keeping_ = false;  ///< as it was read last
   StepWriter writer_;
   std::vector<Observation> tensors_;  ///< by number, without values
   std::size_t threads_ = 1;

@@ -159,6 +159,11 @@ Error unwritable(std::string_view path, std::string_view why, std::string_view r
   return usage(fmt::format("Cannot write {}: {}. {}.", shown_path(path), why, remedy));
 }
 
+Error closed_by_job(std::string_view path) {
+  return unwritable(path, "the job closed its descriptor",
+                    "A job that closes descriptors it did not open is not observed from there on");
+}
+
 Error unwritable_output(std::string_view why) {
   return usage(fmt::format("Cannot write to standard output: {}.", why));
 }

@@ -46,6 +46,9 @@ Error unreadable(std::string_view path, std::string_view why);
 /// The file or folder at `path` cannot be written; `why` is the system's message.
 Error unwritable(std::string_view path, std::string_view why);
 
+/// A process of a job closed the descriptor of its own file at `path`, which Lockstep writes.
+Error closed_by_job(std::string_view path);
+
 /// `--require` asked for `what`: why it is not met, and the remedy. One line of an Error (unmet),
 /// which may have several.
 std::string unmet_requirement(std::string_view what, std::string_view why, std::string_view remedy);

@@ -4,9 +4,12 @@
 
 namespace lockstep {
 
-/// `relative` ("share/lockstep/published") in the prefix of this program, in a build tree or an
-/// installation. The program is in `bin` or in `libexec/lockstep`. Returns `otherwise` if it is in
-/// neither.
+/// The prefix of a program that is in `bin` or in `libexec/lockstep` of one, in a build tree or an
+/// installation; empty for others. The folder above those may be anybody's, or the working folder.
+std::filesystem::path prefix_of(const std::filesystem::path& program);
+
+/// `relative` ("share/lockstep/published") in the prefix of this program. Returns `otherwise` if
+/// there is no such file, or no prefix.
 std::filesystem::path installed_path(const std::filesystem::path& relative,
                                      const std::filesystem::path& otherwise);
 

@@ -15,6 +15,7 @@
 #include "reports/formats/shown_findings.h"
 #include "reports/formats/source_place.h"
 #include "reports/record/result.h"
+#include "reports/record/without_secrets.h"
 
 namespace lockstep {
 
@@ -137,7 +138,8 @@ void append_cells(const RunRecord& run, std::vector<Annotation>& all) {
 
 }  // namespace
 
-std::string annotations(const RunRecord& run) {
+std::string annotations(const RunRecord& given) {
+  const RunRecord run = without_secrets(given);
   std::vector<Annotation> all;
   for (const JobRecord& job : run.jobs) {
     if (status_of(job) != ExitStatus::as_expected) all.push_back(annotation_of(job));

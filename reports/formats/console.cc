@@ -18,6 +18,7 @@
 #include "reports/formats/sections.h"
 #include "reports/formats/shown_findings.h"
 #include "reports/record/mismatch_table.h"
+#include "reports/record/without_secrets.h"
 
 namespace lockstep {
 
@@ -347,7 +348,8 @@ std::string painted(const std::string& text, Result result, const Screen& screen
                      text.substr(begin + part.size()));
 }
 
-std::string render_screen(const RunRecord& run, const Screen& screen) {
+std::string render_screen(const RunRecord& given, const Screen& screen) {
+  const RunRecord run = without_secrets(given);
   return Console(run, screen).report();
 }
 

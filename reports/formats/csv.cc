@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "reports/base/csv_text.h"
@@ -12,6 +13,7 @@
 #include "reports/formats/sections.h"
 #include "reports/formats/table_cells.h"
 #include "reports/record/result.h"
+#include "reports/record/without_secrets.h"
 
 namespace lockstep {
 
@@ -34,12 +36,27 @@ constexpr std::string_view kHeader =
     "row,scenario,variant,role,world_size,axes,quantity,kind,phase,tensor,element,step,rank,value,"
     "verdict,text,margin,tolerance,tolerance_from,repetition\n";
 
+/// Whether a text begins like a formula, also in the full-width forms that spreadsheets take for
+/// the same, and behind blanks.
+bool begins_formula(std::string_view text) {
+  constexpr std::array<std::string_view, 8> kSigns{"=",      "+",      "-",      "@",
+                                                   "\uff1d", "\uff0b", "\uff0d", "\uff20"};
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  return std::any_of(kSigns.begin(), kSigns.end(),
+                     [&](std::string_view sign) { return text.starts_with(sign); });
+}
+
 /// A text as a cell that a spreadsheet reads as text, and a CI service does not read as a command.
-/// An apostrophe precedes it if it begins like a formula.
+/// An apostrophe precedes what begins like a formula: the text, and what follows a semicolon, at
+/// which spreadsheets of many countries divide a line.
 std::string text_cell(std::string_view text) {
-  constexpr std::string_view kFormula = "=+-@";
-  const bool is_formula = !text.empty() && kFormula.find(text.front()) != std::string_view::npos;
-  std::string cell = csv_cell(fmt::format("{}{}", is_formula ? "'" : "", text));
+  std::string guarded;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool is_begin = at == 0 || text[at - 1] == ';';
+    if (is_begin && begins_formula(text.substr(at))) guarded += '\'';
+    guarded += text[at];
+  }
+  std::string cell = csv_cell(guarded);
   for (std::size_t at = 0; at < cell.size(); ++at) {
     if (begins_command(cell, at)) cell.replace(at, 1, "\\x23");
   }
@@ -250,7 +267,8 @@ void append_job(std::string& csv, const JobRecord& job) {
 
 }  // namespace
 
-std::string render_csv(const RunRecord& run) {
+std::string render_csv(const RunRecord& given) {
+  const RunRecord run = without_secrets(given);
   std::string csv(kHeader);
   for (const CellRecord& cell : run.cells) {
     append(csv, cell_line(cell));

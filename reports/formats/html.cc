@@ -14,6 +14,7 @@
 #include "reports/page/html_page.h"
 #include "reports/page/html_table.h"
 #include "reports/page/html_text.h"
+#include "reports/record/without_secrets.h"
 
 namespace lockstep {
 
@@ -124,7 +125,8 @@ std::string title_of_page(const RunRecord& run) {
 
 }  // namespace
 
-std::string render_html(const RunRecord& run) {
+std::string render_html(const RunRecord& given) {
+  const RunRecord run = without_secrets(given);
   HtmlPage page;
   page.title = "Lockstep: " + title_of_page(run);
   page.kicker = "Lockstep report: " + title_of_page(run);

@@ -15,6 +15,7 @@
 #include "reports/formats/overview.h"
 #include "reports/formats/sections.h"
 #include "reports/record/result.h"
+#include "reports/record/without_secrets.h"
 
 namespace lockstep {
 
@@ -193,7 +194,8 @@ std::string notes_text(const RunRecord& run, std::size_t most) {
 
 }  // namespace
 
-std::string markdown_page(const RunRecord& run, const PageLimits& limits) {
+std::string markdown_page(const RunRecord& given, const PageLimits& limits) {
+  const RunRecord run = without_secrets(given);
   const std::string head = head_of(run);
   const std::vector<Section> sections = sections_of(run);
   Folds folds(limits.of_list);

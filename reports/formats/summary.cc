@@ -11,6 +11,7 @@
 #include "reports/record/finding_key.h"
 #include "reports/record/json.h"
 #include "reports/record/result.h"
+#include "reports/record/without_secrets.h"
 
 namespace lockstep {
 
@@ -130,7 +131,8 @@ SummaryJson counts_of_results(const RunRecord& run) {
 
 }  // namespace
 
-std::string render_summary(const RunRecord& run) {
+std::string render_summary(const RunRecord& given) {
+  const RunRecord run = without_secrets(given);
   SummaryJson json;
   json["schema"] = "lockstep.summary";
   json["version"] = "1.0";

@@ -9,6 +9,7 @@
 #include "reports/base/names.h"
 #include "reports/base/plain_text.h"
 #include "reports/record/record_fields.h"
+#include "reports/record/without_secrets.h"
 
 namespace lockstep {
 
@@ -83,7 +84,7 @@ std::string without_commands(const std::string& json) {
 std::string render_json(const RunRecord& run) {
   Json document = {{"schema", kSchemaName},
                    {"version", fmt::format("{}.{}", kSchemaMajor, kSchemaMinor)}};
-  document.update(to_json(run));
+  document.update(to_json(without_secrets(run)));
   return without_commands(document.dump(2, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <sstream>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "reports/base/error.h"
@@ -30,11 +32,14 @@ bool is_key(const std::string& line) {
   return end != line.npos && parse<FindingKind>(line.substr(0, end));
 }
 
-/// Whether the key is of a cell or job with this label.
-bool is_of(const std::string& key, const std::string& label) {
+/// Whether the key is of a cell or job with one of the labels, which may have separators, too.
+bool is_of_any(std::string_view key, const std::unordered_set<std::string_view>& labels) {
   const std::size_t at = key.find(kSeparator) + kSeparator.size();
-  return key.compare(at, label.size(), label) == 0 &&
-         key.compare(at + label.size(), kSeparator.size(), kSeparator) == 0;
+  for (std::size_t end = key.find(kSeparator, at); end != key.npos;
+       end = key.find(kSeparator, end + 1)) {
+    if (labels.contains(key.substr(at, end - at))) return true;
+  }
+  return false;
 }
 
 /// Takes the listed findings out of the results.
@@ -111,11 +116,11 @@ bool KnownFindings::lists_all(const std::vector<std::string>& keys) const {
 
 std::vector<std::string> KnownFindings::stale(const std::set<std::string>& labels,
                                               const std::vector<std::string>& found) const {
+  const std::unordered_set<std::string_view> all(labels.begin(), labels.end());
+  const std::unordered_set<std::string_view> here(found.begin(), found.end());
   std::vector<std::string> stale;
   for (const std::string& key : keys_) {
-    const bool is_here = std::any_of(labels.begin(), labels.end(),
-                                     [&](const std::string& label) { return is_of(key, label); });
-    if (is_here && std::find(found.begin(), found.end(), key) == found.end()) stale.push_back(key);
+    if (is_of_any(key, all) && !here.contains(key)) stale.push_back(key);
   }
   return stale;
 }

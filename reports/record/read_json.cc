@@ -20,21 +20,22 @@ namespace lockstep {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+/// Sorted: an object that keeps the order of its members looks each of them up among all others.
+using SortedJson = nlohmann::json;
 
-std::string json_in_words(const Json& value) {
+std::string json_in_words(const SortedJson& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return "an array";
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return value.dump(-1, ' ', false, SortedJson::error_handler_t::replace);
 }
 
 /// A value and its position in the file, for errors: "record.json: cells[0].exits[1].code".
 class Node {
  public:
-  Node(const Json& json, const std::string& file, int version, std::string where = "")
+  Node(const SortedJson& json, const std::string& file, int version, std::string where = "")
       : value(json), version_(version), path_(file), place_(std::move(where)) {}
 
-  const Json& value;
+  const SortedJson& value;
 
   Error error(std::string_view expected) const {
     return wrong(place_, expected, json_in_words(value));
@@ -164,7 +165,7 @@ std::pair<std::int64_t, std::int64_t> line_and_column(const std::string& text, s
 }
 
 /// The parser's message after its own position: "unexpected end of input; ...".
-std::string reason(const Json::parse_error& error) {
+std::string reason(const SortedJson::parse_error& error) {
   const std::string text = error.what();
   const std::size_t mark = text.rfind(" - ");
   return mark == std::string::npos ? text : text.substr(mark + 3);
@@ -172,23 +173,23 @@ std::string reason(const Json::parse_error& error) {
 
 /// Finds the end of the first number that overflows a double, because the parser does not report
 /// its position.
-class OverflowFinder : public nlohmann::json_sax<Json> {
+class OverflowFinder : public nlohmann::json_sax<SortedJson> {
  public:
   std::size_t byte() const { return byte_; }
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
-  bool number_integer(Json::number_integer_t) override { return true; }
-  bool number_unsigned(Json::number_unsigned_t) override { return true; }
-  bool number_float(Json::number_float_t, const std::string&) override { return true; }
+  bool number_integer(SortedJson::number_integer_t) override { return true; }
+  bool number_unsigned(SortedJson::number_unsigned_t) override { return true; }
+  bool number_float(SortedJson::number_float_t, const std::string&) override { return true; }
   bool string(std::string&) override { return true; }
-  bool binary(Json::binary_t&) override { return true; }
+  bool binary(SortedJson::binary_t&) override { return true; }
   bool start_object(std::size_t) override { return true; }
   bool key(std::string&) override { return true; }
   bool end_object() override { return true; }
   bool start_array(std::size_t) override { return true; }
   bool end_array() override { return true; }
-  bool parse_error(std::size_t byte, const std::string&, const Json::exception&) override {
+  bool parse_error(std::size_t byte, const std::string&, const SortedJson::exception&) override {
     byte_ = byte;
     return false;
   }
@@ -198,22 +199,22 @@ class OverflowFinder : public nlohmann::json_sax<Json> {
 };
 
 /// The number in the parser's message "number overflow parsing '1e999'".
-std::string number_of(const Json::out_of_range& error) {
+std::string number_of(const SortedJson::out_of_range& error) {
   const std::string text = error.what();
   const std::size_t begin = text.find('\'');
   return begin == std::string::npos ? text : text.substr(begin + 1, text.rfind('\'') - begin - 1);
 }
 
-Json parse_document(const std::string& text, const std::string& path) {
+SortedJson parse_document(const std::string& text, const std::string& path) {
   try {
-    return Json::parse(text);
-  } catch (const Json::parse_error& error) {
+    return SortedJson::parse(text);
+  } catch (const SortedJson::parse_error& error) {
     const std::size_t byte = error.byte > 0 ? error.byte - 1 : 0;
     const auto [line, column] = line_and_column(text, byte);
     throw malformed(path, line, column, "JSON", reason(error));
-  } catch (const Json::out_of_range& error) {
+  } catch (const SortedJson::out_of_range& error) {
     OverflowFinder finder;
-    Json::sax_parse(text, &finder);
+    SortedJson::sax_parse(text, &finder);
     const std::string number = number_of(error);
     const std::size_t end = std::max(finder.byte(), number.size());
     const auto [line, column] = line_and_column(text, end - number.size());
@@ -312,7 +313,7 @@ void derive_causes_and_defaults(RunRecord& run) {
 }  // namespace
 
 RunRecord read_json(const std::string& text, const std::string& path) {
-  const Json document = parse_document(text, path);
+  const SortedJson document = parse_document(text, path);
   const int version = version_of(Node(document, path, kSince2));
   RunRecord run;
   read(Node(document, path, version), run);

@@ -414,6 +414,7 @@ struct Fields<JobRecord> {
                  field("groups", &JobRecord::groups, kSince2),
                  field("node", &JobRecord::node, kSince2),
                  field("elsewhere", &JobRecord::elsewhere, kSince2),
+                 field("left_running", &JobRecord::left_running, kSince2),
                  field("rendezvous", &JobRecord::rendezvous, kSince2),
                  field("parts", &JobRecord::parts, kSince2),
                  field("command_status", &JobRecord::command_status, kSince2),

@@ -24,7 +24,7 @@ except ImportError as error:
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "harness/watch/python"))
 
-from lockstep import _library, _settings  # noqa: E402
+from _lockstep import _library, _settings  # noqa: E402
 
 BYTES = 512 << 20  # of a tensor
 REPETITIONS = 15

@@ -17,7 +17,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "harness/watch/python"))
 
-from lockstep import _library, _settings  # noqa: E402
+from _lockstep import _library, _settings  # noqa: E402
 
 SIZES = [512 * 512] * 42 + [512] * 30 + [400000]  # in elements
 STEPS = 120

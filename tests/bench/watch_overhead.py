@@ -2,7 +2,7 @@
 step, on the CPU. Steps of the same training are unobserved, hooked but not due, and observed, in turn, so
 that all kinds see the same load of the machine.
 
-    PYTHONPATH=harness/watch/python LOCKSTEP_WATCH_MODULES=1 \\
+    PYTHONPATH=harness/watch/python/start LOCKSTEP_WATCH_MODULES=1 \\
       LOCKSTEP_WATCH_LIBRARY=build/release/lib/lockstep/liblockstep_watch.so \\
       LOCKSTEP_WATCH_FOLDER=$(mktemp -d) LOCKSTEP_WATCH_JOB=bench \\
       torchrun --nproc-per-node 2 tests/bench/watch_overhead.py
@@ -51,7 +51,7 @@ def training():
 
 def restart(modules):
     """Begins to observe in a new folder."""
-    from lockstep import _hook, _settings
+    from _lockstep import _hook, _settings
 
     os.environ["LOCKSTEP_WATCH_FOLDER"] = tempfile.mkdtemp()
     os.environ["LOCKSTEP_WATCH_MODULES"] = "1" if modules else ""
@@ -61,7 +61,7 @@ def restart(modules):
 
 def timed(step, kind):
     """Wall and CPU time of a step of a kind, in ms."""
-    from lockstep import _hook
+    from _lockstep import _hook
 
     _hook.watcher._is_off = kind == "unobserved"
     _hook.watcher._settings.every = NEVER if kind == "not due" else 1
@@ -73,7 +73,7 @@ def timed(step, kind):
 
 def measure(step, modules):
     """A list of triples of (wall, CPU), in the order of KINDS."""
-    from lockstep import _hook, _watcher
+    from _lockstep import _hook, _watcher
 
     triples = []
     for _ in range(BLOCKS):
@@ -103,7 +103,7 @@ def show(title, triples):
 
 
 def main():
-    from lockstep import _hook
+    from _lockstep import _hook
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")

@@ -282,7 +282,7 @@ const std::string kEight(8, 'x');
 INSTANTIATE_TEST_SUITE_P(
     Each, HostileSafetensors,
     testing::Values(
-        Refused{"no_json", "{", "", "a header in JSON"},
+        Refused{"no_json", "{", "", "the header in JSON"},
         Refused{"beyond_the_file", R"({"w":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}})",
                 kEight, "begin and end of 'w' within 8 bytes, found '0, 12'"},
         Refused{"negative", R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}})", kEight,
@@ -300,7 +300,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"shape_overflows",
                 R"({"w":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}})",
                 kEight, "as many bytes of 'w'"},
-        Refused{"deep", std::string(100000, '['), "", "a header of tensors"}),
+        Refused{"deep", std::string(100000, '['), "", "the header of at most 4 levels"}),
     [](const auto& tested) { return tested.param.name; });
 
 TEST_F(CheckpointFiles, AreRefusedIfTheirHeaderIsCutOff) {
@@ -412,7 +412,7 @@ TEST_F(CheckpointFiles, AreRefusedWithOtherMetadata) {
   };
   EXPECT_EQ(refused([](auto&) {}), "accepted");
   EXPECT_THAT(refused([](auto& bad) { bad.places.clear(); }),
-              HasSubstr("the place of the chunk of 'w' at [0], found 'none'"));
+              HasSubstr("the place of one chunk of 'w' at [0], found 'none'"));
   EXPECT_THAT(refused([](auto& bad) { bad.places.push_back(bad.places[0]); }),
               HasSubstr("one place of 'w' [0], found 'two'"));
   EXPECT_THAT(refused([](auto& bad) { bad.entries.push_back(bad.entries[0]); }),
@@ -454,6 +454,30 @@ TEST_F(CheckpointFiles, NeverCrashAReader) {
     write_text(path(name), bytes);
   }
   EXPECT_EQ(refusal(path("dcp")), "accepted");
+}
+
+/// A pickle may name one part of it as often as it likes, so none may be large.
+TEST_F(CheckpointFiles, OfPartsThatAreTooLargeAreRefused) {
+  const LiteralChunk chunk{{0}, {1}, saved_tensor({1}, {1}, bytes_of<float>({1}))};
+  const auto refusal_of_one = [&](const LiteralDistributed& checkpoint) {
+    checkpoint.write(path("dcp"));
+    return refusal(path("dcp"));
+  };
+  EXPECT_EQ(refusal_of_one(LiteralDistributed().add(std::string(4096, 'w'), {1}, {chunk})),
+            "accepted");
+  EXPECT_THAT(refusal_of_one(LiteralDistributed().add(std::string(4097, 'w'), {1}, {chunk})),
+              HasSubstr("names of at most 4096 bytes, found '4097'"));
+  LiteralDistributed long_path;
+  long_path.file = std::string(4097, 'f');
+  EXPECT_THAT(refusal_of_one(long_path.add("w", {1}, {chunk})),
+              HasSubstr("names of at most 4096 bytes, found '4097'"));
+  const std::vector<std::int64_t> many(65, 1), origin(65, 0);
+  EXPECT_THAT(refusal_of_one(LiteralDistributed().add("w", many, {{origin, many, ""}})),
+              HasSubstr("size and chunks of 'w'"));
+  std::vector<LiteralChunk> columns;
+  for (std::int64_t i = 0; i < 3000; ++i) columns.push_back({{0, i}, {1, 1}, ""});
+  EXPECT_THAT(refusal_of_one(LiteralDistributed().add("w", {1, 3000}, columns)),
+              HasSubstr("fewer chunks of the same rows"));
 }
 
 }  // namespace

@@ -209,7 +209,12 @@ class ActionTest(unittest.TestCase):
         for status in (0, 1, 2, 3, 64, 7):
             job = self.job().run(FAKE_STATUS=str(status))
             self.assertEqual((job.status, job.outputs["lockstep"]["status"]), (status, str(status)))
-            self.assertEqual(job.artifacts, [job.outputs["lockstep"]["folder"]])
+            folder = job.outputs["lockstep"]["folder"]
+            self.assertEqual(job.artifacts, ["%s\n!%s/**/*.safetensors\n" % (folder, folder)])
+
+    def test_the_artifact_has_values_of_tensors_if_they_are_asked_for(self):
+        job = self.job(values="true").run()
+        self.assertEqual(job.artifacts, ["%s\n\n" % job.outputs["lockstep"]["folder"]])
 
     def test_a_fork_has_the_summary_alone(self):
         self.github.refusal = 403
@@ -331,6 +336,7 @@ class ActionTest(unittest.TestCase):
 
     def test_wrong_inputs_are_an_annotation(self):
         for inputs in ({"watch": ""}, {"run": "x"}, {"lockstep": "/nowhere"}, {"options": "'"},
+                       {"values": "yes"},
                        {"wheel": "'"}, {"wheel": "no-such.whl"}):
             job = self.job(**inputs).run()
             self.assertEqual(job.status, 64, inputs)
@@ -353,11 +359,26 @@ class CommentTest(unittest.TestCase):
                 self.assertEqual(comment.pull_request_of(event), number)
 
 
+class PinsTest(unittest.TestCase):
+    def test_other_actions_are_named_by_commit_and_version(self):
+        files = [*ROOT.glob(".github/workflows/*.yml"), *ROOT.glob("ci/github/*.yml"), ROOT / "docs/ci.md"]
+        used = [(file.name, line.split("uses: ", 1)[1]) for file in files for line in file.read_text().splitlines()
+                if line.strip(" -").startswith("uses: ") and "/lockstep/ci/github" not in line]
+        others = [one for one in used if not one[1].startswith("./")]
+        self.assertGreater(len(others), 8)
+        for file, action in others:
+            self.assertRegex(action, r"^[\w-]+/[\w/-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+$", file)
+        commits = {}
+        for _, action in others:
+            self.assertEqual(action, commits.setdefault(action.split("@")[0], action), "two versions of one action")
+
+
 class GitlabTest(unittest.TestCase):
     def test_the_template_has_a_job_with_a_junit_report(self):
         job = yaml.safe_load((ROOT / "ci/gitlab/lockstep.yml").read_text())[".lockstep"]
         self.assertEqual(job["artifacts"]["reports"]["junit"], "lockstep/report.xml")
         self.assertEqual(job["artifacts"]["when"], "always")
+        self.assertEqual(job["artifacts"]["exclude"], ["lockstep/**/*.safetensors"])
 
     def test_its_script_runs_in_a_clean_folder(self):
         with tempfile.TemporaryDirectory() as place:

@@ -213,5 +213,31 @@ INSTANTIATE_TEST_SUITE_P(
                 "There is no published table 'opentslm-49-drfit'. Did you mean "
                 "'opentslm-49-drift'?"}));
 
+/// Otherwise a misspelt setting would be left out without a word.
+TEST(Settings, OfAnotherNameAreRefused) {
+  const TemporaryFolder repository;
+  const auto error_of = [&](const std::string& settings) {
+    write_text(repository.path() / "lockstep.toml", settings);
+    const Outcome outcome =
+        run_shell("cd " + repository.path().string() + " && " + kLockstep + " watch -- true");
+    EXPECT_EQ(outcome.status, 64) << settings;
+    return outcome.err;
+  };
+  EXPECT_THAT(error_of("[watch]\nignroe = 'x'\n"),
+              HasSubstr("There is no setting of [watch] in lockstep.toml 'ignroe'. Did you mean "
+                        "'ignore'?"));
+  for (const char* section : {"[wacth]\nignore = 'x'\n", "[wacth]\n"}) {
+    EXPECT_THAT(error_of(section),
+                HasSubstr("There is no section in lockstep.toml 'wacth'. Did you "
+                          "mean 'watch'?"));
+  }
+  EXPECT_THAT(error_of("[watch.more]\nevery = 2\n"), HasSubstr("'watch.more'"));
+  EXPECT_THAT(error_of("every = 2\n[watch]\n"),
+              HasSubstr("expected all settings in the section [watch], found 'every'"));
+  EXPECT_THAT(error_of("[watch]\nevery = [1, 2]\n"),
+              HasSubstr("expected one value of every, found '2'"));
+  EXPECT_FALSE(std::filesystem::exists(repository.path() / "runs"));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -258,6 +258,10 @@ TEST_F(Runs, ThatCannotBeRemovedAreStillListed) {
   for (const fs::path& open : {place_.path(), runs(), folder("old")}) {
     fs::permissions(open, fs::perms(0777));
   }
+  for (const char* run : {"old", "middle", "newest"}) {  // which the other user may read
+    fs::permissions(folder(run), fs::perms(0777));
+    fs::permissions(folder(run) / "record.json", fs::perms(0644));
+  }
   fs::permissions(folder("old") / "job", fs::perms(0555));
   const std::string other = "setpriv --reuid 65534 --regid 65534 --clear-groups ";
   const Outcome pruned = run_shell(fmt::format(

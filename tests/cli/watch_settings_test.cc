@@ -29,19 +29,25 @@ class WatchSettings : public testing::Test {
 };
 
 TEST_F(WatchSettings, AreThoseOfTheirSection) {
-  EXPECT_THAT(read("every = 1\n[other]\nevery = 2\n[watch]\nevery = 10 # steps\nlabel = 'a b'\n"
-                   "[watch.more]\nevery = 3\n"),
+  EXPECT_THAT(read("# ours\n[watch]\nevery = 10 # steps\nlabel = 'a b'\n"),
               ElementsAre(Pair("every", "10"), Pair("label", "a b")));
   EXPECT_THAT(read(""), IsEmpty());
-  EXPECT_THAT(refusal_of(file_, [&] { read("[watch]\nevrey = 10\n"); }), HasSubstr("evrey"));
+  EXPECT_THAT(refusal_of(file_, [&] { read("every = 1\n[watch]\n"); }), HasSubstr("every"));
+  EXPECT_THAT(refusal_of(file_, [&] { read("[watch.more]\nevery = 3\n"); }),
+              HasSubstr("watch.more"));
+  EXPECT_THAT(refusal_of(file_, [&] { read("[watch]\nmore.every = 3\n"); }),
+              HasSubstr("watch.more"));
+  EXPECT_THAT(refusal_of(file_, [&] { read("[watch]\nevrey = 10\n"); }), HasSubstr("'every'"));
   EXPECT_THAT(refusal_of(file_, [&] { read("[watch]\nevery = [1, 2]\n"); }), HasSubstr("every"));
 }
 
 /// In linear time, and without a list of all of them.
-TEST_F(WatchSettings, MayBeBehindASectionWithinManyOthers) {
+TEST_F(WatchSettings, OfASectionWithinManyOthersAreRefused) {
   std::string deep = "[a";
-  for (int level = 0; level < 400'000; ++level) deep += ".a";
-  EXPECT_THAT(read(deep + "]\nx = 1\n[watch]\nevery = 10\n"), ElementsAre(Pair("every", "10")));
+  for (int level = 0; level < 30'000; ++level) deep += ".a";
+  EXPECT_THAT(refusal_of(file_, [&] { read(deep + "]\nx = 1\n[watch]\nevery = 10\n"); }),
+              HasSubstr("a.a.a"));
+  EXPECT_THAT(refusal_of(file_, [&] { read(std::string(70'000, '\n')); }), HasSubstr("65536"));
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ LISTED = {
     ("docs/performance.md", "ci/build release fingerprint_bench"): BUILDS,
     ("docs/performance.md", "python3 tests/bench/performance_table.py build/release/bin/fingerprint_bench"):
         Listed(cannot="measures for minutes"),
-    ("docs/performance.md", "PYTHONPATH=harness/watch/python "
+    ("docs/performance.md", "PYTHONPATH=harness/watch/python/start "
      "LOCKSTEP_WATCH_LIBRARY=build/release/lib/lockstep/liblockstep_watch.so LOCKSTEP_WATCH_FOLDER=$(mktemp -d) "
      "LOCKSTEP_WATCH_JOB=bench OMP_NUM_THREADS=1 torchrun --nproc-per-node 2 tests/bench/watch_overhead.py"):
         Listed(cannot="measures for minutes"),
@@ -117,12 +117,18 @@ LISTED = {
     ("docs/performance.md", "build/release/bin/lockstep watch --out $(mktemp -du) -- "
      "torchrun --standalone --nproc-per-node 2 tests/bench/peer_training.py"): Listed(slow=True),
     ("docs/performance.md", "ci/build release"): BUILDS,
+    ("docs/performance.md", "cmake --preset release -B build/plain -D LOCKSTEP_HARDENING=OFF"): BUILDS,
+    ("docs/performance.md", "cmake --build build/plain --target lockstep fingerprint_bench"): BUILDS,
+    ("docs/performance.md",
+     "BENCH_MIB=64 build/plain/bin/fingerprint_bench --benchmark_filter='digest|everything'"): BUILDS,
     ("docs/performance.md", "python3 -m venv peers"): PEERS,
     ("docs/performance.md",
      "peers/bin/pip install torch==2.11.0 traincheck==0.2.0 mindstudio-probe==26.2.0"): PEERS,
     ("docs/performance.md",
      "BENCH_STEPS=12 peers/bin/python tests/bench/peers.py build/release --repetitions 2"): PEERS,
     ("docs/reading-a-report.md", "lockstep watch --known known.txt -- %s" % TORCHRUN): Listed(slow=True),
+    ("docs/trust.md", "python3 tests/harm/do_no_harm.py build/release/bin/lockstep PYTHON --cases 500"):
+        Listed(cannot="runs for half an hour; watch.does_no_harm runs eight of them"),
     ("docs/watching.md", "lockstep watch -- torchrun --nproc-per-node 8 train.py"): EIGHT,
     ("docs/watching.md", "lockstep watch --out runs/job7 --node $(hostname) -- torchrun --nnodes 2 ... train.py"):
         Listed(cannot="needs two machines"),

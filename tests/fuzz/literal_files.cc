@@ -1,5 +1,7 @@
 #include "tests/fuzz/literal_files.h"
 
+#include <zlib.h>
+
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -282,8 +284,10 @@ std::string literal_distributed_data() { return literal_distributed().data; }
 std::string literal_gzip(std::string_view bytes) {
   const auto size = static_cast<std::uint16_t>(bytes.size());
   const auto inverse = static_cast<std::uint16_t>(~size);
+  const auto sum = static_cast<std::uint32_t>(
+      ::crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size())));
   return std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03\x01", 11) + little(size) + little(inverse) +
-         std::string(bytes) + std::string(4, '\0') + little(static_cast<std::uint32_t>(size));
+         std::string(bytes) + little(sum) + little(static_cast<std::uint32_t>(size));
 }
 
 std::vector<LiteralFile> literal_seeds() {

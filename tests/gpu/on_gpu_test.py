@@ -21,8 +21,8 @@ except ImportError as error:
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "harness/watch/python"))
 
-from lockstep import _library, _settings  # noqa: E402
-from lockstep._rows import Named, Rows  # noqa: E402
+from _lockstep import _library, _settings  # noqa: E402
+from _lockstep._rows import Named, Rows  # noqa: E402
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "bool",
           "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",

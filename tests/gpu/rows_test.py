@@ -20,9 +20,9 @@ import unittest.mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "harness/watch/python"))
 
-from lockstep import _library, _rows, _settings  # noqa: E402
-from lockstep._data import Data  # noqa: E402
-from lockstep._rows import Named, Rows  # noqa: E402
+from _lockstep import _library, _rows, _settings  # noqa: E402
+from _lockstep._data import Data  # noqa: E402
+from _lockstep._rows import Named, Rows  # noqa: E402
 
 entered = []  # the GPUs that were made the current ones
 

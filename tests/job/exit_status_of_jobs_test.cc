@@ -273,6 +273,14 @@ TEST(StatusOfAJob, IsTheWorseOneOfItsRanksAndItsComparisons) {
   EXPECT_EQ(with(apart(), Verdict::violated, {.expected = diverges}), 1);
 }
 
+TEST(SymptomOfAJob, IsThatOfItsRanksBeforeThatOfAComparison) {
+  EXPECT_EQ(heading_of(compared(apart(), Verdict::violated)), "FAILED: ranks part in step 3");
+  for (const Job make : {agreeing, undecided}) {
+    EXPECT_EQ(heading_of(compared(make(), Verdict::violated)),
+              "FAILED: differs from good from step 1 on: 0.weight");
+  }
+}
+
 /// With every job, every demand and every comparison.
 void for_each_status(const std::function<void(const JobRecord&)>& look) {
   for (const Job make : kJobs) {

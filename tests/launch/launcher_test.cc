@@ -70,7 +70,8 @@ TEST_F(FindLauncher, TellsTheMpisApart) {
 }
 
 TEST_F(FindLauncher, AsksThePythonOfTorchrun) {
-  const std::string python = add("python3", "#!/bin/sh\n[ \"$1\" = -c ] && echo torch 2.11.0\n");
+  const std::string python =
+      add("python3", "#!/bin/sh\n[ \"$1\" = -I ] && [ \"$2\" = -c ] && echo torch 2.11.0\n");
   add("torchrun", "#!" + python + "\nimport torch\n");
   EXPECT_EQ(find("torchrun").version, "torch 2.11.0");
   add("torchrun", "#!/bin/sh\n'''exec' \"" + python + "\" \"$0\" \"$@\"\n' '''\nimport torch\n");

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/pack/gzip_reader.h"
 #include "reports/base/error.h"
 #include "tests/command.h"
 #include "tests/full_disk.h"
@@ -65,10 +66,11 @@ class Archive : public testing::Test {
   }
 
   /// Why the archive is refused.
-  std::string refusal(const ArchiveLimits& limits = {}) const {
+  std::string refusal(const ArchiveLimits& limits = {}, const IsWanted& is_wanted = {}) const {
     fs::remove_all(target());
     fs::create_directory(target());
-    return refusal_of("Cannot read " + file().string(), [&] { unpack(file(), target(), limits); });
+    return refusal_of("Cannot read " + file().string(),
+                      [&] { unpack(file(), target(), limits, is_wanted); });
   }
 
   TemporaryFolder place_;
@@ -88,7 +90,49 @@ TEST_F(Archive, IsReadAsItWasWritten) {
   EXPECT_EQ(text_of(folder / "record.json"), "{}");
   EXPECT_EQ(text_of(folder / "job/rank-0.csv"), large);
   EXPECT_EQ(text_of(folder / "empty"), "");
-  EXPECT_LT(fs::file_size(file()), 100'000U);
+}
+
+/// Otherwise no reader would take it.
+TEST_F(Archive, HasNoMoreContentThanItsReaderTakes) {
+  const std::string zeros(20'000'000, '\0');
+  ArchiveWriter writer(file());
+  writer.add_text("run/zeros", zeros);
+  writer.finish();
+  EXPECT_GT(most_content(fs::file_size(file())), zeros.size());
+  EXPECT_LT(fs::file_size(file()), zeros.size() / 7);
+  EXPECT_FALSE(fs::exists(file().string() + ".part"));
+  fs::create_directory(target());
+  EXPECT_EQ(text_of(unpack(file(), target()) / "zeros"), zeros);
+}
+
+TEST_F(Archive, WhoseContentTakesNoRoomIsRefusedBeforeItTakesMore) {
+  std::vector<Member> members{{"run/record.json", "{}"}};
+  for (int i = 0; i < 20; ++i) {
+    members.push_back({"run/job/rank-" + std::to_string(i) + ".csv", std::string(1 << 20, '\0')});
+  }
+  write(members);
+  EXPECT_THAT(refusal(), HasSubstr("it unpacks to more than"));
+  std::uintmax_t bytes = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(target())) {
+    if (entry.is_regular_file()) bytes += entry.file_size();
+  }
+  EXPECT_LE(bytes, most_content(fs::file_size(file())));
+  // What nobody wants is not written, and yet read: the checksum is behind it.
+  EXPECT_THAT(refusal({}, [](const fs::path&) { return false; }),
+              HasSubstr("it unpacks to more than"));
+}
+
+TEST_F(Archive, IsUnpackedAsFarAsItIsWanted) {
+  write(
+      {{"run/a", "1"}, {"run/job/b", "2"}, {"run/other/deep/c", "3"}, {"run/empty", "", AE_IFDIR}});
+  fs::create_directory(target());
+  const fs::path folder =
+      unpack(file(), target(), {}, [](const fs::path& member) { return member == "job/b"; });
+  EXPECT_EQ(text_of(folder / "job/b"), "2");
+  EXPECT_EQ(run_shell("cd " + folder.string() + " && find . -mindepth 1 | sort").out,
+            "./job\n./job/b\n");
+  EXPECT_EQ(read_member(file(), "other/deep/c"), "3");
+  EXPECT_EQ(read_member(file(), "c"), std::nullopt);
 }
 
 TEST_F(Archive, IsOneThatTarReadsAndTheSameEachTime) {
@@ -205,10 +249,40 @@ TEST_F(Archive, IsRefusedIfItIsCutOffAnywhere) {
   for (int i = 0; i < 20; ++i) writer.add_text("run/" + std::to_string(i), "text");
   writer.finish();
   const std::string whole = text_of(file());
-  for (std::size_t size = 0; size + 8 < whole.size(); size += 5) {
+  for (std::size_t size = whole.size() % 3; size < whole.size(); size += 3) {
     write_text(file(), whole.substr(0, size));
     EXPECT_NE(refusal(), "accepted") << size;
   }
+  EXPECT_THAT(refusal(), HasSubstr("it is damaged: it was cut off"));
+}
+
+TEST_F(Archive, IsRefusedIfItsChecksumOrItsLengthIsAnother) {
+  write({{"run/record.json"}});
+  const std::string whole = text_of(file());
+  for (std::size_t at = whole.size() - 8; at < whole.size(); ++at) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    write_text(file(), damaged);
+    EXPECT_THAT(refusal(), HasSubstr("it is damaged: its content has another checksum")) << at;
+  }
+}
+
+TEST_F(Archive, IsRefusedIfBytesFollowIt) {
+  write({{"run/record.json"}});
+  const std::string whole = text_of(file());
+  for (const std::string& more : {std::string("garbage"), whole, std::string(1000, '\0')}) {
+    write_text(file(), whole + more);
+    EXPECT_THAT(refusal(), HasSubstr(std::to_string(more.size()) + " bytes follow its end"));
+  }
+}
+
+TEST_F(Archive, IsRefusedIfAMemberLiesTooDeep) {
+  std::string deep = "run";
+  for (int i = 0; i < 62; ++i) deep += "/d";
+  write({{deep + "/file"}});
+  EXPECT_EQ(refusal(), "accepted");
+  write({{deep + "/d/file"}});
+  EXPECT_THAT(refusal(), HasSubstr("lies in more than 64 folders"));
 }
 
 TEST_F(Archive, IsRefusedIfItIsNone) {

@@ -14,6 +14,7 @@
 #include "harness/job/job_record.h"
 #include "harness/pack/archive.h"
 #include "harness/pack/opened_run.h"
+#include "harness/pack/pack_label.h"
 #include "harness/record/environment.h"
 #include "harness/record/folder_lock.h"
 #include "harness/record/journal.h"
@@ -24,6 +25,7 @@
 #include "tests/pack/stored_job.h"
 #include "tests/refusal.h"
 #include "tests/reports/formats/literal_run.h"
+#include "tests/secret_forms.h"
 
 namespace lockstep {
 namespace {
@@ -65,6 +67,8 @@ class Packed {
     }
     return names;
   }
+
+  std::string text(const std::string& name) const { return text_of(opened_->folder() / name); }
 
   /// All bytes of all files, and their names.
   std::string bytes() const {
@@ -109,6 +113,39 @@ TEST(Pack, HoldsWhatAReportNeedsAndNotTheOutputs) {
     EXPECT_THAT(files, Contains(name));
   }
   EXPECT_THAT(files, Not(Contains("job/rank-0.log")));
+}
+
+/// What ranks wrote of their training, in every form of a secret.
+TEST(Pack, HoldsNoSecretOfTheRanks) {
+  for (const std::string& form : secret_forms()) {
+    const StoredJob job([&](const fs::path& files) {
+      RankStatus status = read_rank_status(rank_status_file(files, 0));
+      const std::string process = status.process;
+      const nlohmann::json raw = {{"process", process}, {"step", 4},       {"line", 0},
+                                  {"ended", false},     {"raised", false}, {"is_own", false},
+                                  {"error", form},      {"cause", "none"}};
+      write_text(rank_status_file(files, 0), raw.dump());
+      const nlohmann::json facts = {{"world_size", 2},
+                                    {"torch", "2.11.0"},
+                                    {"failure", form},
+                                    {"configuration", {{"a", form}, {"hub.token", "plainwords"}}}};
+      write_text(files / "rank-0.watch.json", facts.dump());
+      write_text(files / "rank-0.stacks", form);
+      nlohmann::json stall = nlohmann::json::parse(text_of(files / "stall.json"));
+      for (auto& rank : stall["ranks"]) rank["place"] = form;
+      write_text(files / "stall.json", stall.dump());
+      nlohmann::json answer = nlohmann::json::parse(text_of(files / "rank-0.stalled.json"));
+      answer["failure"] = answer["threads"][0]["function"] = form;
+      answer["calls"][0]["site"] = answer["calls"][1]["site"] = form;
+      write_text(files / "rank-0.stalled.json", answer.dump());
+    });
+    const Packed pack(job);
+    for (const std::string& name : pack.files()) {
+      EXPECT_FALSE(has_secret(pack.text(name))) << name << ": " << form;
+    }
+    EXPECT_THAT(pack.text("job/rank-0.watch.json"), Not(HasSubstr("plainwords")));
+    EXPECT_THAT(pack.judged(IndexUse::checked).jobs[0].faults, IsEmpty());
+  }
 }
 
 /// Without the rows of step 2, in which the ranks agreed, and with a second segment, just begun.
@@ -252,6 +289,37 @@ TEST(Pack, IsRefusedIfAFileWasChanged) {
   }
 }
 
+/// Of what the hook of a rank wrote that stands still, the file and the place are named.
+TEST(RedactedPack, IsRefusedIfAnAnswerIsMalformed) {
+  using Json = nlohmann::json;
+  const auto refusal = [](const std::string& pointer, const Json& value) {
+    StoredJob job;
+    const fs::path file = job.files() / "rank-1.stalled.json";
+    Json answer = Json::parse(text_of(file));
+    answer[Json::json_pointer(pointer)] = value;
+    write_text(file, answer.dump());
+    JobRecord& sealed = job.record().jobs[0];
+    sealed.manifest = write_manifest(job.files(), 2, execution_identity(sealed));
+    save_record(job.folder(), job.record());
+    return refusal_of(file, [&] {
+      pack_run({job.folder(), job.beside("p.tar.gz").string(), PackContents::files, {"secret"}});
+    });
+  };
+  const std::string expected = ": expected what the hook of a watched rank writes, found ";
+  for (const char* place : {"groups[0].name", "calls[1].group", "threads[0].function"}) {
+    std::string pointer = "/" + std::string(place);
+    for (char& c : pointer) c = c == '[' || c == '.' ? '/' : c;
+    std::erase(pointer, ']');
+    EXPECT_EQ(refusal(pointer, 7), ": " + std::string(place) + expected + "'7'.") << place;
+    EXPECT_EQ(refusal(pointer, nullptr), ": " + std::string(place) + expected + "'null'.") << place;
+  }
+  EXPECT_EQ(refusal("/threads", "none"), ": threads" + expected + "'\"none\"'.");
+  EXPECT_EQ(refusal("/threads/0", 1.5), ": threads[0]" + expected + "'1.5'.");
+  EXPECT_EQ(refusal("", Json::array()), expected + "'an array'.");
+  EXPECT_EQ(refusal("/groups/0/name", Json::object()),
+            ": groups[0].name" + expected + "'an object'.");
+}
+
 /// Its index, which fits in no way, would be written anew.
 TEST(RedactedPack, IsRefusedIfAnIndexDoesNotFit) {
   const StoredJob job([](const fs::path& files) {
@@ -391,6 +459,23 @@ TEST(OpenedRun, RefusesAnArchiveWithoutAKnownLabel) {
   EXPECT_EQ(refusal_of_label(R"({"schema": "lockstep.pack", "version": "1.7",)"
                              R"( "contents": "files", "masked_names": 0, "new": 1})"),
             "accepted");
+}
+
+/// Whatever else an archive holds.
+TEST(OpenedRun, HasTheFilesOfTheFoldersThatItsRecordNames) {
+  const StoredJob job;
+  const fs::path file = job.beside("more.tar.gz");
+  ArchiveWriter writer(file);
+  for (const char* name : {"job/rank-0.csv", "job/other.txt", "job/inner/rank-0.csv", "rank-0.csv",
+                           "jobs/rank-0.csv", "job/manifest.csv", "job/stall.json"}) {
+    writer.add_text(std::string("run/") + name, "text");
+  }
+  writer.add_text("run/record.json", text_of(job.folder() / "record.json"));
+  writer.add_text("run/pack.json", render_label({}));
+  writer.finish();
+  const OpenedRun opened(file.string());
+  EXPECT_EQ(run_shell("cd " + opened.folder().string() + " && find . -type f | sort").out,
+            "./job/manifest.csv\n./job/rank-0.csv\n./job/stall.json\n./pack.json\n./record.json\n");
 }
 
 TEST(OpenedRun, IsTheFolderItselfIfThatIsNamed) {

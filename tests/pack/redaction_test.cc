@@ -72,11 +72,19 @@ TEST(Redaction, LeavesTextsAloneUnlessItIsAskedFor) {
   EXPECT_EQ(redaction.text(std::string(10000, 'a')), std::string(10000, 'a'));
 }
 
-/// std::regex would need more stack than there is.
-TEST(Redaction, ReplacesALineThatIsTooLongToSearchAsAWhole) {
-  Redaction redaction({"b|(a|c)*d"});
-  EXPECT_EQ(redaction.text(std::string(1'000'000, 'a') + "\nx"), "name-1\nx");
-  EXPECT_EQ(redaction.name(std::string(1'000'000, 'c')), "name-2");
+/// An engine that tries all ways would need more stack, or more time, than there is.
+TEST(Redaction, SearchesALongLineAndReplacesItAsAWhole) {
+  Redaction redaction({"b|(a|c)*d", "(e*)*f"});
+  const std::string line(1'000'000, 'a');
+  EXPECT_EQ(redaction.text(line + "\nx"), line + "\nx");
+  EXPECT_EQ(redaction.text(line + "d" + line + "\nx"), "name-1\nx");
+  EXPECT_EQ(redaction.name(line + "d"), "name-2");
+  EXPECT_EQ(redaction.name(std::string(1'000'000, 'e')), std::string(1'000'000, 'e'));
+}
+
+TEST(Redaction, ReplacesALongLineThatHoldsALearntName) {
+  Redaction redaction = redaction_of({"^enc$"}, {"enc"});
+  EXPECT_EQ(redaction.text(std::string(10'000, ' ') + "enc"), "name-1");
 }
 
 TEST(Redaction, IgnoresMatchesOfNothing) {
@@ -91,6 +99,13 @@ TEST(Redaction, RefusesWhatIsNoExpression) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "--redact cannot be '(b': give a regular expression.");
   }
+}
+
+/// They cannot be searched in linear time.
+TEST(Redaction, RefusesBackwardReferencesAndAutomataOfAnySize) {
+  EXPECT_THROW(Redaction({"(a)\\1"}), Error);
+  EXPECT_THROW(Redaction({"(?=a)"}), Error);
+  EXPECT_THROW(Redaction({"((a{100}){100}){100}"}), Error);
 }
 
 }  // namespace

@@ -50,6 +50,8 @@ check_files() {
       fail "$file needs more than the C library"
     ! readelf -d "$file" | grep -E 'RPATH|RUNPATH' || fail "$file has a path of the machine that built it"
   done
+  python3 "$sources/tests/package/hardening_test.py" "$unpacked/lockstep/bin/lockstep" "$file" ||
+    fail "a file of the wheel is not hardened"
   declared=$(grep -c '^LOCKSTEP_WATCH_API' "$sources/harness/watch/lockstep_watch.h")
   objdump -T "$file" | grep -v '\*UND\*' | sed -n 's/^[0-9a-f]\{16\} .* //p' >exported
   [[ $(grep -c '^lockstep_watch_' exported) -eq $declared && $(wc -l <exported) -eq $declared ]] ||

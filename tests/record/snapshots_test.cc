@@ -229,9 +229,9 @@ TEST_F(SafetensorsFile, RefusesAHeaderThatIsNone) {
             ": expected a header within the 8 bytes of the file, of 104857600 at most, found 'a "
             "header length of "
             "18446744073709551615'.");
-  EXPECT_EQ(refusal(with_header("{", "")), ": expected a header in JSON, found '{'.");
+  EXPECT_EQ(refusal(with_header("{", "")), ": expected the header in JSON, found '{'.");
   EXPECT_EQ(refusal(with_header("[]", "")), ": expected a JSON object as header, found '[]'.");
-  EXPECT_EQ(refusal(with_header("", "")), ": expected a header in JSON, found nothing.");
+  EXPECT_EQ(refusal(with_header("", "")), ": expected the header in JSON, found nothing.");
 }
 
 TEST_F(SafetensorsFile, RefusesAHeaderThatIsNestedWithoutEnd) {
@@ -241,7 +241,8 @@ TEST_F(SafetensorsFile, RefusesAHeaderThatIsNestedWithoutEnd) {
   for (const std::string& entry :
        {R"({"w":{"dtype":"U8","shape":)" + deep + end + R"(,"data_offsets":[0,0]}})",
         R"({"__metadata__":)" + deep + end + "}"}) {
-    EXPECT_THAT(refusal(header(entry)), testing::StartsWith(": expected a header of tensors"));
+    EXPECT_THAT(refusal(header(entry)),
+                testing::StartsWith(": expected the header of at most 4 levels"));
   }
 }
 

@@ -230,7 +230,7 @@ TEST_F(VectorTargets, HalfOfEveryBitPatternHasItsValue) {
 constexpr DType kFloat8[] = {DType::float8_e4m3fn, DType::float8_e5m2, DType::float8_e4m3fnuz,
                              DType::float8_e5m2fnuz, DType::float8_e8m0fnu};
 
-std::vector<std::byte> random_bytes(std::size_t count, unsigned seed) {
+std::vector<std::byte> drawn_bytes(std::size_t count, unsigned seed) {
   std::mt19937_64 random(seed);
   std::vector<std::byte> bytes(count);
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
@@ -240,7 +240,7 @@ std::vector<std::byte> random_bytes(std::size_t count, unsigned seed) {
 TEST_F(VectorTargets, GiveTheBitsOfTheScalarCodeForTypesOf8Bits) {
   for (const DType dtype : kFloat8) {
     for (const std::size_t count : {0U, 1U, 63U, 64U, 65U, 4096U, 9001U}) {
-      const auto bytes = random_bytes(count, static_cast<unsigned>(count));
+      const auto bytes = drawn_bytes(count, static_cast<unsigned>(count));
       for (const std::uint64_t begin : {0U, 1U, 64U, 4095U, 70016U}) {
         use_target(scalar());
         ComponentSums sums;

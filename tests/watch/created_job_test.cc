@@ -257,7 +257,7 @@ TEST_F(CreatedJob, RefusesRanksOutsideOfItsWorld) {
 
 TEST_F(CreatedJob, RefusesFoldersOfOthers) {
   name_ = "/proc/run";
-  EXPECT_THAT(refusal_of(job_of(0)), HasSubstr("Cannot write /proc/run/job: "));
+  EXPECT_THAT(refusal_of(job_of(0)), HasSubstr("Cannot write /proc/run: "));
   name_ = (folder_.path() / "file").string();
   write_text(name_, "");
   EXPECT_THAT(refusal_of(job_of(0)), HasSubstr("Cannot write "));

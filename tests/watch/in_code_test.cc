@@ -135,7 +135,7 @@ TEST(InCodeFolder, IsNewForASingleProcess) {
 TEST(InCodeFolder, MustBeOneThatCanBeWritten) {
   const Outcome outcome = called("out=\"/proc/run\"");
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("RuntimeError: Cannot write /proc/run/job: "));
+  EXPECT_THAT(outcome.err, HasSubstr("RuntimeError: Cannot write /proc/run: "));
 }
 
 TEST(InCodeLibrary, IsNamedIfItIsNotThere) {

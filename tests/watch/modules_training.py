@@ -526,7 +526,7 @@ def two_models():
 
 def thinned():
     """A step that is decided while its passes run stays so."""
-    from lockstep import _settings
+    from _lockstep import _settings
 
     module = nn.Linear(8, 8)
 

@@ -70,7 +70,7 @@ def close(found, wanted, elements):
 
 
 def check_threads_of():
-    from lockstep._machines import threads_of
+    from _lockstep._machines import threads_of
 
     cores = len(os.sched_getaffinity(0))
     before = torch.get_num_threads()
@@ -106,8 +106,8 @@ class Wrapped(torch.Tensor):
 
 def check_changing_tensors(draw, steps):
     """A tensor that is another one in each step, or none, is recorded as one that is seen for the first time."""
-    from lockstep import _library, _settings
-    from lockstep._rows import Named, Rows
+    from _lockstep import _library, _settings
+    from _lockstep._rows import Named, Rows
 
     freed = torch.ones(6)
     freed.untyped_storage().resize_(0)
@@ -140,8 +140,8 @@ def check_changing_tensors(draw, steps):
 def main():
     os.environ["LOCKSTEP_WATCH_LIBRARY"] = sys.argv[1]
     sys.path.insert(0, sys.argv[2])
-    from lockstep import _library, _settings
-    from lockstep._rows import Named, Rows
+    from _lockstep import _library, _settings
+    from _lockstep._rows import Named, Rows
 
     check_threads_of()
     seed, count = (int(word) for word in (sys.argv[3:] + ["1", "300"][len(sys.argv) - 3:])[:2])

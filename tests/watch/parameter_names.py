@@ -65,8 +65,8 @@ def check_replaced_parameters(optimizers):
 
 def main():
     sys.path.insert(0, sys.argv[1])
-    from lockstep._optimizers import Optimizers
-    from lockstep._settings import Settings
+    from _lockstep._optimizers import Optimizers
+    from _lockstep._settings import Settings
 
     for check in check_wrapped_models, check_lifetimes, check_replaced_parameters:
         optimizers = Optimizers(torch, Settings())

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 sys.path.insert(0, sys.argv[1])
-from lockstep import _hook, _precision  # noqa: E402
+from _lockstep import _hook, _precision  # noqa: E402
 
 
 class Seen:

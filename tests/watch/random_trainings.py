@@ -209,7 +209,7 @@ def write_expected(folder, training):
 
 
 def observed(kind, seed, is_faulty, folder):
-    from lockstep import _hook, _settings
+    from _lockstep import _hook, _settings
 
     name = "%s-%d" % ("faulty" if is_faulty else "healthy", seed)
     files = os.path.join(folder, name, "job")

@@ -44,7 +44,7 @@ both accelerate_ddp
 both accelerate_fsdp1
 ranks=4 both accelerate_fsdp2
 ranks=4 both transformers_fsdp2
-watch 3 "every rank holds another part" accelerate_fsdp2_of_parts
+watch 0 "recorded: " accelerate_fsdp2_of_parts
 both lightning_ddp
 both trl_sft
 both deepspeed_zero ZERO=1
@@ -52,5 +52,5 @@ both deepspeed_zero ZERO=2
 options=--modules both transformers_ddp
 options=--modules both lightning_ddp
 options=--modules both deepspeed_zero ZERO=2
-watch 3 "every rank holds another part" deepspeed_zero ZERO=3
+watch 0 "recorded: " deepspeed_zero ZERO=3
 exit $((failures > 0))

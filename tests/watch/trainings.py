@@ -694,7 +694,7 @@ FAULTY = [loss_on_unwrapped_module, gradient_scaled, element_flipped, gradients_
 
 
 def main():
-    from lockstep import _hook, _settings
+    from _lockstep import _hook, _settings
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")

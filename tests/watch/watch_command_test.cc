@@ -197,10 +197,10 @@ TEST_F(WatchCommand, ReadsTheSettingsOfTheRepository) {
       "# of our jobs\n[watch]\nevery = 5\nreplicas = \"tp=2\"\nignore = '^experts\\.'\n";
   EXPECT_EQ(watch_in(settings, "").out, "5 tp=2 ^experts\\.\n");
   EXPECT_EQ(watch_in(settings, "--every 7 --out again").out, "7 tp=2 ^experts\\.\n");
-  EXPECT_EQ(watch_in("[other]\nignroe = 'x'\n", "--out other").out, "1\n");
+  EXPECT_EQ(watch_in("[other]\nignroe = 'x'\n", "--out other").status, 64);
   const Outcome wrong = watch_in("[watch]\nignroe = 'x'\n", "--out wrong");
   EXPECT_EQ(wrong.status, 64);
-  EXPECT_THAT(unwrapped(wrong.err), HasSubstr("found 'ignroe'"));
+  EXPECT_THAT(unwrapped(wrong.err), HasSubstr("Did you mean 'ignore'?"));
   EXPECT_EQ(watch_in("[watch]\nevery = 0\n", "--out zero").status, 64);
 }
 

@@ -94,11 +94,12 @@ void expect_none_wrong(const Counts& counts) {
 /// Many trainings by one pair of ranks. `kind_of_training`: as random_trainings.py takes it.
 void train_and_judge(int first, int count_of_trainings, const std::string& kind_of_training) {
   const TemporaryFolder folder;
-  const Outcome outcome = run_shell(fmt::format(
-      "PYTHONPATH={0}/harness/watch/python LOCKSTEP_WATCH_LIBRARY={1} LOCKSTEP_WATCH_FOLDER={2} "
-      "LOCKSTEP_WATCH_JOB=none OMP_NUM_THREADS=1 {3} {2} {4} {5} {6}",
-      LOCKSTEP_SOURCE_DIR, LOCKSTEP_WATCH_LIBRARY, folder.path().string(),
-      forked_ranks("random_trainings"), first, count_of_trainings, kind_of_training));
+  const Outcome outcome = run_shell(
+      fmt::format("PYTHONPATH={0}/harness/watch/python/start LOCKSTEP_WATCH_LIBRARY={1} "
+                  "LOCKSTEP_WATCH_FOLDER={2} "
+                  "LOCKSTEP_WATCH_JOB=none OMP_NUM_THREADS=1 {3} {2} {4} {5} {6}",
+                  LOCKSTEP_SOURCE_DIR, LOCKSTEP_WATCH_LIBRARY, folder.path().string(),
+                  forked_ranks("random_trainings"), first, count_of_trainings, kind_of_training));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   Counts counts;
   for (int seed = first; seed < first + count_of_trainings; ++seed) {

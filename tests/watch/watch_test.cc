@@ -60,7 +60,8 @@ class Trainings {
     WatchControl(unsaid).ask_to_keep();
     const char* const other = std::getenv("LOCKSTEP_TEST_WATCH_LIBRARY");
     outcome_ = run_shell(fmt::format(
-        "PYTHONPATH={0}/harness/watch/python LOCKSTEP_WATCH_LIBRARY={1} LOCKSTEP_WATCH_FOLDER={2} "
+        "PYTHONPATH={0}/harness/watch/python/start LOCKSTEP_WATCH_LIBRARY={1} "
+        "LOCKSTEP_WATCH_FOLDER={2} "
         "LOCKSTEP_WATCH_JOB=none LOCKSTEP_WATCH_ALSO=micro-batches LOCKSTEP_WATCH_DATA=1 "
         "OMP_NUM_THREADS=1 {3} {2}",
         LOCKSTEP_SOURCE_DIR, other ? other : LOCKSTEP_WATCH_LIBRARY, folder_.path().string(),

@@ -58,6 +58,7 @@ Writers writers_of(const CellRecord& cell, bool must_sign) {
 Writers writers_of(const JobRecord& job, const fs::path& run_folder) {
   Writers writers = writers_named(job, job.processes, true);
   writers.may_be_silent = true;  // it may end before its first observation
+  writers.may_go_on = !job.unsealed.empty();
   std::vector<fs::path> folders;
   for (const JobPart& part : job.parts) folders.push_back(run_folder / part.folder);
   if (folders.empty()) folders.push_back(run_folder / job.folder);

@@ -53,16 +53,20 @@ void require_digest(const Observation& observation, const SnapshotTensor& tensor
 /// Limit of the steps kept in memory: small cells are read repeatedly.
 constexpr std::size_t kMostOfViews = 32 << 20;
 
-/// Rejects snapshots without a row in the step. A torn row can only belong to the last step.
-void require_rows(const StepView::Rank& rank, const fs::path& file) {
+/// Takes the values without a row in the step out, and returns the key of one; empty: there is
+/// none.
+std::string take_without_rows(StepView::Rank& rank) {
   std::set<std::string> keys;
   for (const Observation& observation : rank.observations) {
     if (observation.not_comparable.empty()) keys.insert(snapshot_key(observation));
   }
-  for (const auto& [key, tensor] : rank.tensors) {
-    if (keys.contains(key)) continue;
-    throw malformed(file.string(), 0, 0, "values with a row in the journal", key);
-  }
+  std::string without;
+  std::erase_if(rank.tensors, [&](const auto& tensor) {
+    if (keys.contains(tensor.first)) return false;
+    without = tensor.first;
+    return true;
+  });
+  return without;
 }
 
 }  // namespace
@@ -70,6 +74,8 @@ void require_rows(const StepView::Rank& rank, const fs::path& file) {
 StepReader::StepReader(fs::path folder, int processes, Writers writers, Reading reading)
     : folder_(std::move(folder)), writers_(std::move(writers)), reading_(std::move(reading)) {
   journals_.resize(static_cast<std::size_t>(processes));
+  // Ranks write the rows of a step before its values.
+  const FoundSnapshots snapshots = list_snapshots();
   std::vector<char> signs(journals_.size());
   for_each_rank(processes, [&](int rank) {
     signs[static_cast<std::size_t>(rank)] = open_journal(rank) ? 1 : 0;
@@ -81,7 +87,7 @@ StepReader::StepReader(fs::path folder, int processes, Writers writers, Reading 
     open_sketches_of(rank);
   }
   sort_steps();
-  find_snapshots();
+  take_snapshots(snapshots);
 }
 
 /// Rows were removed only where an index was believed. A rank that still has them, because the job
@@ -259,8 +265,11 @@ bool StepReader::read(int rank, const JournalStep& step, StepView::Rank& view) c
     }
   }
   const bool is_last = step.first_seq + step.summary.rows == journals_[place]->rows();
-  if (!journals_[place]->has_torn_tail() || !is_last) require_rows(view, file);
-  return is_signed;
+  // A torn row can only belong to the last step, to which a rank that goes on may add rows.
+  if (is_last && journals_[place]->has_torn_tail()) return is_signed;
+  const std::string without_row = take_without_rows(view);
+  if (without_row.empty() || (is_last && writers_.may_go_on)) return is_signed;
+  throw malformed(file.string(), 0, 0, "values with a row in the journal", without_row);
 }
 
 namespace {
@@ -297,30 +306,37 @@ std::string steps_in_words(const std::vector<std::int64_t>& steps) {
 
 }  // namespace
 
-/// Rejects snapshots of a step that the journal lacks, or in which no tensor is comparable.
-void StepReader::find_snapshots() {
-  snapshots_.resize(journals_.size());
-  const std::set<fs::path> folders(writers_.folders.begin(), writers_.folders.end());
-  if (folders.empty()) return find_snapshots_in(folder_);
-  for (const fs::path& folder : folders) find_snapshots_in(folder);
+/// The snapshots of the ranks, each in the folder of its rank.
+StepReader::FoundSnapshots StepReader::list_snapshots() const {
+  std::set<fs::path> folders(writers_.folders.begin(), writers_.folders.end());
+  if (folders.empty()) folders.insert(folder_);
+  FoundSnapshots files;
+  for (const fs::path& folder : folders) {
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const auto place = place_of(entry.path().filename().string());
+      if (!place || place->first < 0 || place->first >= processes()) continue;
+      if (folder_of(static_cast<int>(place->first)) == folder) files.push_back(entry.path());
+    }
+  }
+  return files;
 }
 
-void StepReader::find_snapshots_in(const fs::path& folder) {
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const auto place = place_of(entry.path().filename().string());
-    if (!place || place->first < 0 || place->first >= processes()) continue;
-    const int rank = static_cast<int>(place->first);
-    if (folder_of(rank) != folder) continue;
+/// Rejects snapshots of a step that the journal lacks, or in which no tensor is comparable.
+void StepReader::take_snapshots(const FoundSnapshots& files) {
+  snapshots_.resize(journals_.size());
+  for (const fs::path& file : files) {
+    const auto [number, written] = *place_of(file.filename().string());
+    const int rank = static_cast<int>(number);
     const auto& journal = journals_[static_cast<std::size_t>(rank)];
-    const JournalStep* const step = step_of(rank, place->second);
+    const JournalStep* const step = step_of(rank, written);
     const bool may_be_torn = journal && journal->has_torn_tail();
     if (may_be_torn || (step && step->summary.has_values)) {
-      snapshots_[static_cast<std::size_t>(rank)].insert(place->second);
-      snapshot_steps_.insert(place->second);
-      continue;
+      snapshots_[static_cast<std::size_t>(rank)].insert(written);
+      snapshot_steps_.insert(written);
+    } else if (!writers_.may_go_on) {
+      throw malformed(file.string(), 0, 0, "values with a row in the journal",
+                      "a step without rows");
     }
-    throw malformed(entry.path().string(), 0, 0, "values with a row in the journal",
-                    "a step without rows");
   }
 }
 

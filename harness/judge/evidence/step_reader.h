@@ -26,6 +26,8 @@ struct Writers {
   std::vector<std::string> identities;  ///< `process_identity` of each rank; empty: not checked
   bool must_sign = false;               ///< a file that does not name its writer is rejected
   bool may_be_silent = false;           ///< a rank may end by itself without a journal
+  /// They may still write: values without a row came later than the rows that were read.
+  bool may_go_on = false;
   /// The folder of each rank's files; empty: that of the reader for all.
   std::vector<std::filesystem::path> folders = {};
   /// Collectives of ranks that have no log, by rank.
@@ -38,7 +40,8 @@ class StepReader {
  public:
   /// Finds the steps in the journals of `processes` ranks in `folder` and reads their collective
   /// logs. A missing journal counts as empty. Throws Error (usage) for a malformed file, for one
-  /// that another process wrote, and for snapshots of a step that is not in the journal.
+  /// that another process wrote, and for snapshots of a step that is not in the journal, unless its
+  /// writer may go on.
   StepReader(std::filesystem::path folder, int processes, Writers writers = {},
              Reading reading = {});
 
@@ -144,8 +147,9 @@ class StepReader {
   void sort_steps();
   void read_collectives_of(int rank);
   void open_sketches_of(int rank);
-  void find_snapshots();
-  void find_snapshots_in(const std::filesystem::path& folder);
+  using FoundSnapshots = std::vector<std::filesystem::path>;
+  FoundSnapshots list_snapshots() const;
+  void take_snapshots(const FoundSnapshots& files);
   const std::filesystem::path& folder_of(int rank) const;
   const JournalStep* step_of(int rank, std::int64_t step) const;
   bool read(int rank, const JournalStep& step, StepView::Rank& view) const;

@@ -114,6 +114,7 @@ class AgreementFold : public ClaimFold {
         claim_(claim),
         unshared_(cell.unshared),
         holders_(cell, claim),
+        of_gradients_(cell, agree_across_ranks(Kind::gradient, Phase::pre_step)),
         first_open_(first_open_step(cell)),
         divergence_(claim),
         rounding_(cell.world_size),
@@ -146,8 +147,10 @@ class AgreementFold : public ClaimFold {
       if (begins_ && !begins_->includes(place)) continue;
       if (place.step < first_open_) {
         seen.tensors.push_back(last_seen_.add(place));
+        // The other steps of a parameter may be skipped by a scaler: then its gradient was held.
         const bool is_uneven =
-            are_updates_ && !holders_.are_all_in(place) && holders_.were_ever_all_in(place);
+            are_updates_ && !holders_.are_all_in(place) &&
+            (holders_.were_ever_all_in(place) || of_gradients_.were_ever_all_in(place));
         if (is_uneven) uneven_.see(place, step.actual);
         if (reason_.empty()) reason_ = obstacle(place, holders_);
       }
@@ -272,6 +275,7 @@ class AgreementFold : public ClaimFold {
   Claim claim_;
   const std::set<std::string>& unshared_;
   ExpectedHolders holders_;
+  ExpectedHolders of_gradients_;
   std::int64_t first_open_;  ///< from this step on a tensor may be missing
   Divergence divergence_;
   std::set<HeldTensorKey> differing_;  ///< in any step

@@ -88,7 +88,9 @@ bool ExpectedHolders::may_be_compared(const HeldTensor& place) const {
 
 bool ExpectedHolders::were_ever_all_in(const HeldTensor& place) const {
   const Observation& any = *place.holders.begin()->second;
-  return !is_everywhere(any) || ranks_.at(HeldTensorKey(any)).size() == observing_.size();
+  if (!is_everywhere(any)) return true;
+  const auto found = ranks_.find(HeldTensorKey(any));
+  return found != ranks_.end() && found->second.size() == observing_.size();
 }
 
 std::string ExpectedHolders::first_silent_rank(const CellEvidence& cell) const {

@@ -30,7 +30,8 @@ struct WatchOptions {
   int rank = 0;
   int world_size = 1;
   std::string title = "a LibTorch program";  ///< in reports
-  std::int64_t agree_every = 0;  ///< ranks need to agree in one of so many steps; 0: all
+  bool is_group_readable = false;  ///< the group may read the run's folder; else its owner alone
+  std::int64_t agree_every = 0;    ///< ranks need to agree in one of so many steps; 0: all
   std::uint64_t keep_bytes = std::uint64_t{256}
                              << 20;  ///< of values, once a report finds a difference
 };
@@ -239,7 +240,8 @@ class Watch {
           "ranks the same new folder.");
     }
     const lockstep_watch_job job = {options.folder.c_str(), options.title.c_str(),
-                                    options.agree_every, options.rank, options.world_size};
+                                    options.agree_every,    options.rank,
+                                    options.world_size,     options.is_group_readable ? 1 : 0};
     lockstep_watch_joined joined = {};
     require(lockstep_watch_create(&job, &joined));
     return {joined.folder, joined.job};

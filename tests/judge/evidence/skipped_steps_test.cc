@@ -121,10 +121,10 @@ TEST(SkippedSteps, OfAnIndexThatLiesAboutASampledStepAreRead) {
     cell.add_agreeing(1, kSteps, 2);
     cell.write();
     change_index(cell.journal(1), [&](std::vector<IndexedStep>& steps) {
-      steps[place].summary.groups[0].second[0].low += 1;
+      steps[place].summary.groups.begin()->second[0].low += 1;
     });
     change_index(cell.journal(0), [&](std::vector<IndexedStep>& steps) {
-      steps[place].summary.groups[0].second[0].low += 1;
+      steps[place].summary.groups.begin()->second[0].low += 1;
     });
     const CellRecord judged = cell.judged(IndexUse::believed);
     EXPECT_EQ(judged.results.at(0).verdict, Verdict::holds);

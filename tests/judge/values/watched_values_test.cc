@@ -16,6 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 const LiteralEvidence::Tensor kBefore{Kind::parameter, Phase::pre_forward, 0};
@@ -274,6 +275,46 @@ TEST(Replicas, AgreeUpToRounding) {
   EXPECT_TRUE(result.tolerance);
 }
 
+/// Another learning rate by a millionth is no rounding, however small.
+TEST(Replicas, AreAFindingIfAllTensorsDifferInOneDirection) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (const char* name : {"a", "b", "c"}) {
+      files.add(rank, 1, name, std::vector<float>(40, rank == 0 ? 1.0F : 1.0F + 1e-6F));
+    }
+  }
+  EXPECT_EQ(judge_job(kAgree, files, 2).verdict, Verdict::violated);
+}
+
+TEST(Replicas, AreAFindingIfATensorIsNotFinite) {
+  LiteralEvidence files(2);
+  observe_replicas(1e-3F, 1 + 1e-7F, files);
+  for (int rank = 0; rank < 2; ++rank) {
+    std::vector<float> values = numbers(1, rank);
+    values[3] = std::numeric_limits<float>::infinity();
+    files.add(rank, 1, "m.infinite", values);
+  }
+  const ClaimResult result = judge_job(kAgree, files, 2);
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  EXPECT_EQ(result.findings[0].tensor, "m.infinite");
+}
+
+/// A gradient that shrinks keeps the roundings of its larger summands.
+TEST(Replicas, AreJudgedByTheLargestNormOfATensorSoFar) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (const char* name : {"m.a", "m.b"}) {
+      files.add(rank, 1, name, numbers(1, rank));
+      std::vector<float> small(40);
+      for (std::size_t i = 0; i < small.size(); ++i) {
+        small[i] = 1e-3F + (rank == 1 ? (i % 2 == 0 ? 1e-7F : -1e-7F) : 0.0F);
+      }
+      files.add(rank, 2, name, small);
+    }
+  }
+  EXPECT_EQ(judge_job(kAgree, files, 2).verdict, Verdict::holds);
+}
+
 TEST(Replicas, AreUndecidedAboutATensorBelowTheRoundingOfItsModule) {
   LiteralEvidence files(2);
   observe_replicas(1e-8F, 1.5F, files);
@@ -295,6 +336,47 @@ TEST(Replicas, AreKnownByTheirGradientsThoughOneParameterDiffersFirst) {
     // Alone it may be a damaged bit.
     EXPECT_EQ(judge_job(kParametersAgree, files, 2).verdict,
               have_gradients ? Verdict::holds : Verdict::violated);
+  }
+}
+
+TEST(UnevenSteps, AreThoseOfTheFirstStepAlone) {
+  LiteralEvidence files(2);
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    for (int rank = 0; rank < 2; ++rank) {
+      for (const std::string name : {"a", "b", "c"}) {
+        const bool is_left_out =
+            rank == 1 && ((step == 1 && name == "b") || (step == 2 && name == "c"));
+        if (!is_left_out) files.add(rank, step, name, {static_cast<float>(step)}, kAfter);
+      }
+    }
+  }
+  EXPECT_EQ(judge_job(kParametersAgree, files, 2).reason,
+            "rank 1 did not step b in step 1, which rank 0 did");
+}
+
+TEST(UnevenSteps, AreNoneOfARankThatHasEnded) {
+  LiteralEvidence files(2);
+  for (std::int64_t step = 1; step <= 2; ++step) {
+    files.add(0, step, "a", {static_cast<float>(step)}, kAfter);
+    if (step == 1) files.add(1, step, "a", {static_cast<float>(step)}, kAfter);
+  }
+  EXPECT_THAT(judge_job(kParametersAgree, files, 2).reason, Not(HasSubstr("did not step")));
+}
+
+TEST(UnevenSteps, AreToldOfAParameterWhoseOtherStepsWereSkipped) {
+  for (const bool has_gradient : {true, false}) {
+    LiteralEvidence files(2);
+    for (int rank = 0; rank < 2; ++rank) {
+      files.add(rank, 1, "a", {1}, kAfter);
+      if (rank == 0) files.add(rank, 1, "b", {1}, kAfter);
+      files.add(rank, 2, "a", {1});  // gradients of a skipped step
+      if (rank == 0 || has_gradient) files.add(rank, 2, "b", {1});
+    }
+    const ClaimResult result = judge_job(kParametersAgree, files, 2);
+    EXPECT_EQ(result.verdict, Verdict::undecided);
+    // Else `b` may be of another stage of a pipeline.
+    EXPECT_EQ(result.reason == "rank 1 did not step b in step 1, which rank 0 did", has_gradient)
+        << result.reason;
   }
 }
 

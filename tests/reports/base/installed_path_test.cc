@@ -20,6 +20,11 @@ TEST(InstalledPath, IsInThePrefixOfTheProgramElseTheOther) {
     EXPECT_EQ(installed_path(prefix.path() / program, tables, "source"), prefix.path() / tables);
   }
   EXPECT_EQ(installed_path("", tables, "source"), "source") << "no /proc";
+  // The folder above a program that was copied alone may be anybody's.
+  for (const char* program : {"lockstep", "tools/lockstep", "libexec/lockstep", "a/b/lockstep",
+                              "lockstep/lockstep", "bin/sub/lockstep"}) {
+    EXPECT_EQ(installed_path(prefix.path() / program, tables, "source"), "source") << program;
+  }
 }
 
 }  // namespace

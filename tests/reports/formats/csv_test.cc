@@ -75,5 +75,25 @@ TEST(Csv, GivesADistancePerRankAndCountsStepsFromOne) {
                           StartsWith(begin + "4,0,0,"), StartsWith(begin + "4,1,0.118547,")));
 }
 
+/// Spreadsheets take full-width signs for the others, and in many countries divide at semicolons.
+TEST(Csv, PassesNoTextAsAFormula) {
+  RunRecord run;
+  run.jobs.resize(1);
+  const auto title_in_csv = [&](const std::string& title) {
+    run.jobs[0].title = title;
+    const std::string line = rows(run, "job").at(0);
+    return line.substr(0, line.find(','));
+  };
+  for (const std::string sign : {"=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"}) {
+    EXPECT_EQ(title_in_csv(sign + "1"), "'" + sign + "1");
+    EXPECT_EQ(title_in_csv("  " + sign + "1"), "'  " + sign + "1");
+    EXPECT_EQ(title_in_csv("a;" + sign + "1"), "a;'" + sign + "1");
+    EXPECT_EQ(title_in_csv("a; " + sign + "1;;" + sign), "a;' " + sign + "1;;'" + sign);
+    EXPECT_EQ(title_in_csv("\t" + sign + "1"), "\\x09" + sign + "1");
+    EXPECT_EQ(title_in_csv("a" + sign + "1;b" + sign), "a" + sign + "1;b" + sign);
+  }
+  EXPECT_EQ(title_in_csv("a; b;"), "a; b;");
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -3,12 +3,11 @@
 
 #include <cctype>
 #include <set>
-#include <type_traits>
 
 #include "reports/formats/renderer.h"
 #include "reports/record/json.h"
-#include "reports/record/record_fields.h"
 #include "tests/command.h"
+#include "tests/reports/formats/filled_record.h"
 #include "tests/reports/formats/literal_jobs.h"
 #include "tests/reports/formats/literal_matrix.h"
 #include "tests/reports/formats/literal_run.h"
@@ -29,39 +28,6 @@ const std::vector<std::string> kHostile{
     "@SUM(1)",
     "\t=1",
     "\u202e=1"};
-
-enum class Empty { is_filled, stays };
-
-void fill(std::string& field, const std::string& text, Empty empty) {
-  if (!field.empty() || empty == Empty::is_filled) field = text;
-}
-
-template <class T>
-requires(std::is_arithmetic_v<T> || std::is_enum_v<T>) void fill(T&, const std::string&, Empty) {}
-
-template <HasFields T>
-void fill(T& record, const std::string& text, Empty empty);
-
-template <class T>
-void fill(std::optional<T>& field, const std::string& text, Empty empty) {
-  if (field) fill(*field, text, empty);
-}
-
-void fill(std::pair<std::string, std::string>& field, const std::string& text, Empty empty) {
-  fill(field.first, text, empty);
-  fill(field.second, text, empty);
-}
-
-template <class T>
-void fill(std::vector<T>& fields, const std::string& text, Empty empty) {
-  if constexpr (std::is_arithmetic_v<T>) return;
-  for (auto&& field : fields) fill(field, text, empty);
-}
-
-template <HasFields T>
-void fill(T& record, const std::string& text, Empty empty) {
-  for_each_field<T>([&](const auto& field) { fill(record.*field.member, text, empty); });
-}
 
 std::vector<unsigned> code_points(const std::string& text) {
   std::vector<unsigned> points;

@@ -5,17 +5,20 @@ import sys
 
 __all__ = ["observe", "stop", "watch"]
 
+_is_lockstep = True  # a job may have another module of this name
+
 
 def observe(name, value):
     """Records `value`, a tensor or a number, under `name` in the current step: the one whose
     optimizer step was the last. No verdict depends on it. If nothing is watched, it does nothing."""
-    hook = sys.modules.get("lockstep._hook")
+    hook = sys.modules.get("_lockstep._hook")
     if hook is not None and hook.watcher is not None:
         hook.watcher.observe_value(name, value)
 
 
 def watch(out=None, every=1, start=1, until=None, tensors=None, ignore=None, replicas=None, data=False,
-          also=(), agree_every=None, keep_before=False, keep=256, history=1024, modules=False):
+          also=(), agree_every=None, keep_before=False, keep=256, history=1024, modules=False,
+          group_readable=False):
     """Observes the optimizers of this process from now on, as `lockstep watch` does from outside.
     `lockstep report OUT` says whether the ranks agree.
 
@@ -38,20 +41,22 @@ def watch(out=None, every=1, start=1, until=None, tensors=None, ignore=None, rep
     history      MiB of rows that each rank writes; then one of 100 steps is observed
     modules      True: also observes outputs of modules and the gradients at them, for `lockstep diff`;
                  slower
+    group_readable  True: the group may read the files, else their owner alone
 
     Returns the absolute path of the run's folder. Inside `lockstep watch` it does nothing else.
     Raises ValueError if an argument is wrong, and RuntimeError if the folder holds an earlier job or
     cannot be written, if this process is watched already, or if Lockstep's library cannot be loaded.
     A failure while the job trains prints a line and raises nothing."""
-    from lockstep import _in_code
+    from _lockstep import _in_code
 
     return _in_code.watch(out, _in_code.settings_of(every, start, until, tensors, ignore, replicas, data,
-                                                    also, agree_every, keep_before, keep, history, modules))
+                                                    also, agree_every, keep_before, keep, history, modules,
+                                                    group_readable))
 
 
 def stop():
     """Ends what `watch` began: writes everything that is pending and closes the files. The last rank to
     stop completes the record of the job. Without `watch` it does nothing."""
-    from lockstep import _in_code
+    from _lockstep import _in_code
 
     _in_code.stop()

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 
-from lockstep._installed import path_of
+from _lockstep._installed import path_of
 
 __all__ = ["Job", "assert_in_lockstep", "assert_same_training", "run_watched"]
 

@@ -1,0 +1,104 @@
+"""What is observed on request: buffers, states of optimizers and of random generators, and gradients
+before they are accumulated and reduced."""
+
+import hashlib
+import pickle
+import random
+import sys
+import weakref
+
+from _lockstep._names import modules_of_process, plain_name, roots_of
+from _lockstep._rows import Named, Rows
+
+
+class Also:
+    """Values after a step, of the kinds `asked`. They are compared, and decide nothing."""
+
+    def __init__(self, torch, asked):
+        self._torch = torch
+        self._asked = asked
+        self._named = {}  # by kind and name
+        self._buffers = None  # names and modules that own them
+
+    def observe(self, optimizer, parameters, watch):
+        """After the step of an optimizer. `parameters`: pairs of tensor and Named."""
+        rows = Rows(watch, self._torch)
+        if "optimizer-state" in self._asked:
+            for tensor, parameter in parameters:
+                for key, value in sorted(optimizer.state.get(tensor, {}).items(), key=str):
+                    name = "%s: %s" % (parameter.name, key)
+                    is_alike = getattr(value, "shape", None) == tensor.shape
+                    self._add(rows, "optimizer_state", name, value,
+                              parameter.known if is_alike else None, parameter.reason)
+        rows.write()
+
+    def observe_process(self, watch, left_out):
+        """Once a step. `left_out`: why a buffer of a name is not compared."""
+        rows = Rows(watch, self._torch)
+        if "buffers" in self._asked:
+            for name, value in self._buffers_of_process():
+                self._add(rows, "buffer", name, value, None, left_out(name))
+        if "random-state" in self._asked:
+            for name, value in self._random_states():
+                self._add(rows, "random_state", name, value, None, "")
+        rows.write()
+
+    def _add(self, rows, kind, name, value, known, reason):
+        if not isinstance(value, self._torch.Tensor):
+            return
+        named = self._named.get((kind, name))
+        if named is None:
+            named = self._named[kind, name] = Named(name, known, reason)
+        rows.add(named, value, "post_step", kind)
+
+    def _buffers_of_process(self):
+        if self._buffers is None:  # modules of later steps are not searched: it takes long
+            roots = roots_of(modules_of_process(self._torch.nn.Module))
+            self._buffers = {}
+            for root in roots:
+                for prefix, module in root.named_modules():
+                    for name in module._buffers:
+                        whole = plain_name(prefix + "." + name if prefix else name)
+                        self._buffers.setdefault(whole, (module, name))
+        for whole, (module, name) in self._buffers.items():
+            yield whole, module._buffers.get(name)
+
+    def _random_states(self):
+        torch = self._torch
+        yield "torch cpu", torch.get_rng_state()
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            yield "torch cuda", torch.cuda.get_rng_state()
+        yield "python", self._digest(random.getstate())
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            yield "numpy", self._digest(numpy.random.get_state())
+
+    def _digest(self, state):
+        return self._torch.tensor(list(hashlib.sha256(pickle.dumps(state)).digest()),
+                                  dtype=self._torch.uint8)
+
+
+class MicroBatches:
+    """Gradients of each backward pass, by hooks of the parameters. The passes of engines that shard
+    parameters bypass these."""
+
+    def __init__(self, observe):
+        self._observe = observe  # called with optimizer, parameter and gradient
+        self._hooked = {}  # weak references to parameters, by id
+
+    def add(self, optimizer, parameters):
+        """Parameters that an optimizer was given."""
+        owner = weakref.ref(optimizer)
+        for parameter in parameters:
+            known = self._hooked.get(id(parameter))
+            if (known is not None and known() is parameter) or not parameter.requires_grad:
+                continue
+            self._hooked[id(parameter)] = weakref.ref(parameter)
+            parameter.register_hook(self._hook(owner, weakref.ref(parameter)))
+
+    def _hook(self, owner, reference):
+        def hook(gradient):
+            optimizer, parameter = owner(), reference()
+            if optimizer is not None and parameter is not None:
+                self._observe(optimizer, parameter, gradient)
+        return hook

@@ -1,0 +1,156 @@
+"""Registers the watcher of this process with torch: once per module of torch, when it is imported."""
+
+import atexit
+import functools
+import os
+
+from _lockstep import _settings, _stalls
+from _lockstep._process import at_end, has_joined
+from _lockstep._watcher import Watcher
+
+watcher = None  # of this process, once torch's optimizers are imported
+_optimizers = None  # the module `torch.optim.optimizer`
+_registered = []  # handles of our hooks there
+
+
+def _register(before, after):
+    """Replaces our hooks of torch's optimizers."""
+    while _registered:
+        _registered.pop().remove()
+    _registered.append(_optimizers.register_optimizer_step_pre_hook(before))
+    _registered.append(_optimizers.register_optimizer_step_post_hook(after))
+
+
+def on_optimizer_module(module):
+    """`torch.optim.optimizer` was imported."""
+    global watcher, _optimizers
+    import torch
+
+    if watcher is not None:
+        watcher.restart()
+    else:
+        watcher, _optimizers = Watcher(torch), module
+        _register(watcher.before_step, watcher.after_step)
+    if "micro-batches" in _settings.current.also:
+        _wrap_optimizers(module.Optimizer)
+        watcher.has_optimizers(module.Optimizer)
+
+
+def on_distributed_module(module):
+    """`torch.distributed.distributed_c10d` was imported: from now on this process may hang."""
+    if _settings.current.is_created:  # nobody asks where its ranks are
+        return
+    _stalls.progress = _stalls.Progress()
+    atexit.register(_stalls.progress.end)
+    at_end(_end_without_step)
+
+
+def _end_without_step():
+    if watcher is not None and has_joined():
+        watcher.end_without_step()
+
+
+def _is_rank():
+    """Whether this process trains: it has joined a world, or an optimizer stepped."""
+    return has_joined() or watcher is not None and watcher.has_begun()
+
+
+def _begin_in_child():
+    """This process was forked. By a rank: it is a data worker or the like, and not observed. By another
+    process, such as a launcher that has imported torch: it may become a rank, and observes its own training."""
+    if not _settings.is_watched_from_outside() or _is_rank():
+        return
+    if watcher is not None:
+        watcher.restart()
+    if _stalls.progress is not None:
+        on_distributed_module(None)
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
+
+_wrapped = set()  # what is replaced or hooked once, though this process may be watched several times
+
+
+def _is_first(name):
+    is_first = name not in _wrapped
+    _wrapped.add(name)
+    return is_first
+
+
+def _wrap_optimizers(optimizer_type):
+    """An optimizer is given its parameters by this method, also when it is made: before the first
+    backward pass."""
+    if not _is_first("add_param_group"):
+        return
+    add = optimizer_type.add_param_group
+
+    def add_param_group(self, *args, **kwargs):
+        result = add(self, *args, **kwargs)
+        watcher.has_parameters(self, self.param_groups[-1]["params"])
+        return result
+
+    optimizer_type.add_param_group = add_param_group
+
+
+def on_module_module(module):
+    """`torch.nn.modules.module` was imported."""
+    if not (_settings.current.data or _settings.current.modules) or not _is_first("forward"):
+        return
+
+    def before(module, args):
+        import torch
+
+        if watcher is not None and not torch.compiler.is_compiling():
+            watcher.before_forward(module, args)
+
+    def after(module, args, *rest):  # rest: kwargs and output; if it raised, an output alone
+        import torch
+
+        if watcher is not None and not torch.compiler.is_compiling():
+            watcher.after_forward(module, args, rest[0] if len(rest) == 2 else None, rest[-1])
+
+    module.register_module_forward_pre_hook(before)
+    module.register_module_forward_hook(after, with_kwargs=True, always_call=True)
+
+
+def on_dynamo_module(module):
+    """`torch._dynamo` was imported: it would compile the hooks into an optimizer's step, and with them
+    change the step's numbers."""
+    if watcher is not None:
+        _register(module.disable(watcher.before_step), module.disable(watcher.after_step))
+
+
+def on_scaler_module(module):
+    """`torch.amp.grad_scaler` was imported: it does not call the optimizer in a step that it skips."""
+    if not _is_first("_maybe_opt_step"):
+        return
+    step_if_finite = module.GradScaler._maybe_opt_step
+
+    def _maybe_opt_step(self, optimizer, *args, **kwargs):
+        before = watcher.steps_of(optimizer) if watcher is not None else 0
+        result = step_if_finite(self, optimizer, *args, **kwargs)
+        if watcher is not None and watcher.steps_of(optimizer) == before:
+            watcher.skipped_step(optimizer)
+        return result
+
+    module.GradScaler._maybe_opt_step = _maybe_opt_step
+
+
+def on_autocast_module(module):
+    """`torch.amp.autocast_mode` was imported: optimizers step outside of autocast, so nobody sees it there."""
+    if not _is_first("autocast"):
+        return
+    torch = module.torch
+    enter = module.autocast.__enter__
+
+    # TorchScript compiles the source of the method that this one replaces, with the names that are seen from here.
+    @functools.wraps(enter)
+    def __enter__(self):
+        result = enter(self)
+        # Some models switch it off in every layer, so this is quick. Evaluation does not count.
+        if (watcher is not None and getattr(self, "_enabled", False)
+                and (self.device, self.fast_dtype) not in watcher.autocasts and torch.is_grad_enabled()):
+            watcher.has_autocast(self)
+        return result
+
+    module.autocast.__enter__ = __enter__

@@ -1,0 +1,125 @@
+"""The optimizers of this process, and the parameters that they were given."""
+
+import re
+import weakref
+
+from _lockstep import _configuration
+from _lockstep._names import Names
+from _lockstep._objects import objects_of
+from _lockstep._placement import Replicas
+from _lockstep._rows import Named
+
+
+class WatchedOptimizer:
+    def __init__(self, ordinal):
+        self.ordinal = ordinal
+        self.steps = 0
+        self.parameters = []  # pairs of tensor and Named
+        self.copies = []  # the same of those that every rank holds while an engine divides them
+        self.backward_passes = {}  # since its last step, by id of the parameter
+        self.contributions = {}  # Named of the gradients of these passes, by id of the parameter
+        self.has_initial = False  # its parameters were observed before its first step
+        self.is_in_step = False  # its last step counts
+        self.is_left_out = False  # the user wants none of its parameters compared
+
+
+class Optimizers:
+    def __init__(self, torch, settings):
+        self._settings = settings
+        self._tensors = re.compile(settings.tensors)
+        self._ignored = re.compile(settings.ignored) if settings.ignored else None
+        self._names = Names(torch.nn.Module)
+        self._replicas = None
+        self._by_id = {}  # pairs of a weak reference and a WatchedOptimizer
+        self._present = {}  # weak references to the optimizers that there were at the first step, by id
+        self._has_plain = False  # one whose parameters no engine divides was seen
+        self.count = 0  # seen
+        self.has_copies = False  # observed before steps
+        self.configuration = {}
+
+    def use_rank(self, rank):
+        """Before the first `of`."""
+        self._replicas = Replicas(rank, self._settings.replicas)
+
+    def of(self, optimizer):
+        """What is known about an optimizer, with the parameters that it has now."""
+        known = self.known(optimizer)
+        if known is None:
+            known = self._add(optimizer)
+        now = [tensor for group in optimizer.param_groups for tensor in group["params"]]
+        is_same = len(now) == len(known.parameters) and all(
+            tensor is before for tensor, (before, _) in zip(now, known.parameters))
+        if not is_same:
+            self._take(optimizer, known, now)
+        return known
+
+    def known(self, optimizer):
+        """The same as of its last `of`; None: there was none."""
+        reference, known = self._by_id.get(id(optimizer), (lambda: None, None))
+        return known if reference() is optimizer else None
+
+    def _add(self, optimizer):
+        key, by_id = id(optimizer), self._by_id
+
+        def forget(reference):  # and with it the parameters
+            if by_id.get(key, (None,))[0] is reference:
+                del by_id[key]
+
+        known = WatchedOptimizer(self.count)
+        self.count += 1
+        by_id[key] = (weakref.ref(optimizer, forget), known)
+        self.configuration.update(_configuration.of_optimizer(optimizer, known.ordinal))
+        return known
+
+    def _take(self, optimizer, known, now):
+        """A parameter that takes the place of one that is gone has its name, too: training replaces a
+        parameter by one of another shape."""
+        present = {id(tensor) for tensor in now}
+        heirs = {id(tensor): named.name for tensor, (before, named) in zip(now, known.parameters)
+                 if tensor is not before and id(before) not in present}
+        self._names.add(optimizer, known.ordinal, heirs)
+        known.parameters = [(tensor, self._parameter(tensor)) for tensor in now]
+        known.contributions = {}
+        known.copies = [(copy, Named(name, reason=self.left_out(name)))
+                        for tensor in now for name, copy in self._names.copies_of(tensor)]
+        known.is_left_out = bool(now) and all(self.left_out(named.name) for _, named in known.parameters)
+        self.has_copies = self.has_copies or bool(known.copies)
+        self._has_plain = self._has_plain or not known.copies
+
+    def remember_present(self, optimizer_type):
+        """The optimizers that there are at the first step."""
+        self._present = {id(one): weakref.ref(one) for one in objects_of(optimizer_type)}
+
+    def was_present(self, optimizer):
+        return self._present.get(id(optimizer), lambda: None)() is optimizer
+
+    def rest(self):
+        """Pairs of tensor and Named of the parameters that no optimizer which stepped holds, of the models with
+        parameters that one does."""
+        return [(tensor, self._parameter(tensor)) for tensor in self._names.add_rest()]
+
+    def steps_of(self, optimizer):
+        known = self.known(optimizer)
+        return known.steps if known is not None else 0
+
+    def have_only_copies(self):
+        """Whether an engine divides the parameters of all of them."""
+        return self.has_copies and not self._has_plain
+
+    @property
+    def precisions(self):
+        """Of the modules around their parameters."""
+        return self._names.precisions
+
+    def left_out(self, name):
+        """Why the user does not want a tensor compared; "": it is."""
+        if not self._tensors.search(name):
+            return "left out by --tensors"
+        if self._ignored is not None and self._ignored.search(name):
+            return "left out by --ignore"
+        return ""
+
+    def _parameter(self, tensor):
+        name = self._names.of(tensor)
+        placed, reason = self._replicas.of(tensor)
+        return Named(name, self._names.part_of(tensor) or placed, self.left_out(name) or reason)

@@ -1,0 +1,329 @@
+"""Tells a watch that this rank makes progress, and, when it asks, where the rank is: its collectives and
+the Python stacks of its threads. A thread does so, because the main one may hang."""
+
+import collections
+import faulthandler
+import json
+import os
+import pickle
+import signal
+import struct
+import sys
+import threading
+import time
+
+from _lockstep import _files, _settings
+from _lockstep._machines import machine, ranks_of_machine, rendezvous
+from _lockstep._own_file import OwnFile
+from _lockstep._process import at_end, has_joined, is_child, rank_and_world
+from _lockstep._start import say
+from _lockstep._traffic import counts_of_groups, groups_of_process
+
+_POLL_S = 0.25
+_COUNTED = 8  # groups
+_PROGRESS = struct.Struct("<%dQ" % (12 + _COUNTED))
+_UNKNOWN = 2**64 - 1  # see docs/formats.md: rank-N.progress
+_MARK = 0x707770636b6c6577  # of such a file
+_ASKED = 8  # offset in watch.control
+_REQUEST = struct.Struct("<I")
+_MOST_FRAMES = 64
+_MOST_MARKS = 512  # steps whose collectives are told apart
+_UNKNOWN_STEP = -1
+_SIGNAL = 9  # after SIGRTMIN
+
+progress = None  # a Progress of this process, once torch.distributed is imported
+
+_LIBRARIES = tuple({os.path.realpath(os.path.dirname(os.__file__)) + os.sep,
+                    os.path.realpath(sys.prefix) + os.sep,
+                    os.path.dirname(os.path.realpath(__file__)) + os.sep})
+
+
+def _is_of_user(file):
+    """Whether a file is neither a library's nor Python's own."""
+    return (not file.startswith("<") and "site-packages" not in file
+            and not os.path.realpath(file).startswith(_LIBRARIES))
+
+
+def _shown(file):
+    """A path as short as it is still found from where the job was started."""
+    below = os.path.relpath(file) if os.path.isabs(file) else file
+    return os.path.basename(file) if below.startswith("..") else below
+
+
+def _place_of(frames):
+    """Function and line of the innermost frame of the user's code; of all code if there is none."""
+    own = next((frame for frame in frames if _is_of_user(frame["file"])), None)
+    frame = own or (frames[0] if frames else None)
+    if frame is None:
+        return "", ""
+    return frame["function"], "%s:%d" % (_shown(frame["file"]), frame["line"])
+
+
+def _stack_of(frame):
+    """Innermost first."""
+    frames = []
+    while frame is not None and len(frames) < _MOST_FRAMES:
+        code = frame.f_code
+        frames.append({"function": code.co_name, "file": code.co_filename, "line": frame.f_lineno or 0})
+        frame = frame.f_back
+    return frames
+
+
+def _threads():
+    """The stacks of the threads, the main one first."""
+    frames = sys._current_frames()
+    main = threading.main_thread()
+    threads = [main] + [thread for thread in threading.enumerate() if thread is not main]
+    told = []
+    for thread in threads:
+        if thread.ident not in frames or thread.ident == threading.get_ident():
+            continue
+        stack = _stack_of(frames[thread.ident])
+        function, site = _place_of(stack)
+        told.append({"name": thread.name, "function": function, "site": site, "frames": stack})
+    return told
+
+
+class _Marks:
+    """How many collectives each group had called when each of the last steps began."""
+
+    def __init__(self):
+        self._marks = collections.deque(maxlen=_MOST_MARKS)  # pairs of step and counts
+
+    def add(self, step, counts):
+        self._marks.append((step, counts))
+
+    def step_of(self, group, number):
+        """The step whose update came first after collective `number` of a group."""
+        marks = list(self._marks)
+        for index, (step, counts) in enumerate(marks):
+            if counts.get(group, 0) >= number:
+                return step if index or step == 1 else _UNKNOWN_STEP
+        return marks[-1][0] + 1 if marks else 1
+
+
+def _call_of(entry, names, now_ns):
+    frames = [{"function": frame["name"], "file": frame["filename"], "line": frame["line"]}
+              for frame in entry.get("frames", [])]
+    sizes, dtypes = entry.get("input_sizes") or [], entry.get("input_dtypes") or []
+    elements = 0
+    for size in sizes:
+        count = 1
+        for dimension in size:
+            count *= dimension
+        elements += count
+    operation = entry["profiling_name"].split(":", 1)[-1].split(" ")[0].replace("_", "").lower()
+    group = entry["process_group"][0]
+    return {"group": names.get(group, group), "number": entry["collective_seq_id"],
+            "operation": operation, "dtype": (dtypes[0] if dtypes else "").lower(),
+            "shape": str(list(sizes[0])) if sizes else "", "tensors": len(sizes), "elements": elements,
+            "is_complete": bool(entry["retired"]) or entry["state"] == "completed",
+            "age_ns": max(0, now_ns - entry["time_created_ns"]), "site": _place_of(frames)[1]}
+
+
+def _calls(groups):
+    """The calls in the flight recorder. None: this torch has none that can be read."""
+    c10d = sys.modules.get("torch._C._distributed_c10d")
+    recorders = [getattr(c10d, name, None) for name in ("_dump_fr_trace", "_dump_nccl_trace")]
+    dumps = [pickle.loads(recorder(True, True, False)).get("entries") for recorder in recorders if recorder]
+    if not dumps:
+        return None
+    used = [dump for dump in dumps if dump]
+    if len(used) > 1 and used[0] != used[1]:
+        raise RuntimeError("the collectives of two backends have numbers of their own")
+    dump = used[0] if used else []
+    names = {group["name"]: group["title"] for group in groups}
+    now_ns = time.time_ns()
+    return [_call_of(entry, names, now_ns) for entry in dump if not entry.get("is_p2p")]
+
+
+def _is_joining():
+    """Whether the main thread is in the rendezvous of the world."""
+    frame = sys._current_frames().get(threading.main_thread().ident)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "init_process_group" and code.co_filename.endswith("distributed_c10d.py"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _report(rank, world, request, marks):
+    """`marks`: steps of collectives."""
+    threads = _threads()
+    groups, calls, failure = [], None, ""
+    try:
+        groups = groups_of_process()
+        calls = _calls(groups)
+    except Exception as error:  # of private functions of torch
+        failure = "%s: %s" % (type(error).__name__, error)
+    called = counts_of_groups() or {}
+    is_known = max(called, default=-1) < len(groups)  # else groups were destroyed
+    if not is_known:
+        called = {}
+    numbers = {group["title"]: number for number, group in enumerate(groups)}
+    for call in calls or []:
+        group = numbers.get(call["group"]) if is_known else None
+        call["step"] = _UNKNOWN_STEP if group is None else marks.step_of(group, call["number"])
+    for number, group in enumerate(groups):
+        first = min((call["number"] for call in calls or [] if call["group"] == group["title"]),
+                    default=called.get(number, 0) + 1)
+        group["first"] = first  # of the calls that are on record
+    return {"rank": rank, "world_size": world, "request": request, "pid": os.getpid(),
+            "is_joining": _is_joining(), "groups": groups, "calls": calls or [],
+            "has_recorder": calls is not None, "failure": failure, "threads": threads}
+
+
+def _path_of(folder, rank):
+    return os.path.join(folder, "rank-%d.progress" % rank)
+
+
+def _is_taken(path):
+    """Whether a living process of this machine counts in the file."""
+    try:
+        with open(path, "rb") as file:
+            numbers = _PROGRESS.unpack(file.read(_PROGRESS.size))
+        os.kill(numbers[1], 0)
+        return numbers[-1] == machine() and numbers[1] != os.getpid() and not numbers[7]
+    except (OSError, struct.error):
+        return False
+
+
+def is_counted_elsewhere(folder, rank):
+    """Whether another living process of this machine counts as this rank."""
+    return _is_taken(_path_of(folder, rank))
+
+
+class Progress:
+    """The file in which a rank counts, and the thread that answers its watch."""
+
+    def __init__(self):
+        self._pid = os.getpid()
+        self._file = None
+        self._rank = self._world = None
+        self._answered = 0
+        self._steps = 0
+        self._marks = _Marks()
+        self._is_ended = False
+        self._has_joined = False
+        self._lock = threading.Lock()
+        self._machine = machine()
+        self._has_said = False
+        self._folder = _settings.current.folder
+        threading.Thread(target=self._run, name="lockstep", daemon=True).start()
+
+    def step(self, number, counts):
+        """A step began. `counts`: of `counts_of_groups`."""
+        self._steps = number
+        self._marks.add(number, counts or {})
+        if number == 1:
+            self._open_early()
+        self._write(counts)
+
+    def _open_early(self):
+        """Before the thread does: a watch that switches the observation has to know how far the ranks are."""
+        try:
+            if has_joined():
+                self._open()
+        except OSError:
+            pass  # the thread tries again, and says so
+
+    def end(self):
+        """The process ends by itself."""
+        if self._pid == os.getpid():
+            self._is_ended = True
+            self._write()
+
+    def _run(self):
+        control = None
+        while True:
+            try:
+                control = control or self._control()
+                if control is None:
+                    return
+                time.sleep(_POLL_S)
+                if self._file is None:
+                    self._open()
+                if self._file is None:
+                    continue
+                self._write()
+                asked = control.read(_REQUEST.size, _ASKED)
+                if len(asked) == _REQUEST.size and _REQUEST.unpack(asked)[0] != self._answered:
+                    self._answer(_REQUEST.unpack(asked)[0])
+            except Exception as error:  # perhaps of a module that is being imported
+                if self._file is not None:
+                    self._say_once(error)
+                time.sleep(_POLL_S)
+
+    def _control(self):
+        path = os.path.join(self._folder, "watch.control")
+        if not os.path.exists(path):
+            return None
+        return OwnFile(path, os.O_RDONLY)
+
+    def _open(self):
+        """Opens the file, once this process is known to be a rank of several."""
+        with self._lock:
+            path = self._path_of_rank() if self._file is None and self._pid == os.getpid() else None
+            if path is None:
+                return
+            # For a process whose threads cannot run, by a signal that nobody else uses.
+            stacks = OwnFile(os.path.join(self._folder, "rank-%d.stacks" % self._rank),
+                             os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            if not faulthandler.is_enabled():
+                faulthandler.enable(file=stacks)
+            faulthandler.register(signal.SIGRTMIN + _SIGNAL, file=stacks, all_threads=True)
+            file = OwnFile(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            file.write(self._packed(counts_of_groups() or {}))
+            os.replace(path + ".tmp", path)
+            self._file = file
+            if is_child():  # `atexit`, at which an earlier `end` is registered, is not called there
+                at_end(self.end)
+
+    def _path_of_rank(self):
+        """The path of the file. None: this process is not known to be a rank of several."""
+        if is_child() and not has_joined():
+            return None  # a worker of a data loader, or a rank that has not joined yet
+        rank, world = rank_and_world()
+        is_launcher = "torch.distributed.elastic.agent.server.api" in sys.modules
+        if world < 2 or (is_launcher and not has_joined()):
+            return None
+        path = _path_of(self._folder, rank)
+        if _is_taken(path):
+            return None  # by the rank that started this process
+        self._rank, self._world = rank, world
+        return path
+
+    def _write(self, counts=None):
+        """`counts`: of `counts_of_groups`, if they have just been read."""
+        if self._file is None or self._pid != os.getpid():
+            return
+        with self._lock:
+            data = self._packed(counts or counts_of_groups() or {})
+            try:
+                self._file.write(data)
+            except OSError as error:  # the disk is full, or the job closed the file
+                self._say_once(error)
+
+    def _say_once(self, error):
+        if not self._has_said:
+            self._has_said = True
+            say("rank %s cannot be asked where it is: %s" % (self._rank, error))
+
+    def _packed(self, counts):
+        groups = len(groups_of_process())
+        is_known = max(counts, default=-1) < groups  # else groups were destroyed
+        self._has_joined = self._has_joined or groups > 0 or _is_joining()
+        return _PROGRESS.pack(_MARK, self._pid, self._rank, self._world, self._steps,
+                            sum(counts.values()) + self._has_joined, self._answered, int(self._is_ended),
+                            *(counts.get(group, 0) if is_known and group < groups else _UNKNOWN
+                              for group in range(_COUNTED)),
+                            *ranks_of_machine(self._rank, self._world), rendezvous(), self._machine)
+
+    def _answer(self, asked):
+        path = os.path.join(self._folder, "rank-%d.stall.json" % self._rank)
+        with _files.opened(path + ".tmp", encoding="utf-8") as file:
+            json.dump(_report(self._rank, self._world, asked, self._marks), file)
+        os.replace(path + ".tmp", path)
+        self._answered = asked
+        self._write()

@@ -1,0 +1,113 @@
+"""Waits for the modules of torch that the hook needs, without importing any of them."""
+
+import atexit
+import json
+import os
+import sys
+
+from _lockstep import _files, _objects, _settings
+
+# Imported modules, and the function of `_hook` that each is passed to.
+_MODULES = {"torch.optim.optimizer": "on_optimizer_module",
+            "torch.amp.grad_scaler": "on_scaler_module",
+            "torch.amp.autocast_mode": "on_autocast_module",
+            "torch.nn.modules.module": "on_module_module",
+            "torch.distributed.distributed_c10d": "on_distributed_module",
+            "torch._dynamo": "on_dynamo_module"}
+
+
+def say(sentence):
+    """Prints a line, in one write: other ranks print at the same time."""
+    sys.stderr.write("lockstep: %s\n" % sentence)
+
+
+def _pass(module, action):
+    """Passes an imported module to the hook."""
+    if _settings.current is None:
+        return
+    from _lockstep import _hook
+
+    getattr(_hook, action)(module)
+
+
+class _Loader:
+    """Executes a module as its own loader does, then passes it to the hook."""
+
+    def __init__(self, loader, action):
+        self._loader = loader
+        self._action = action
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        try:
+            _pass(module, self._action)
+        except Exception as error:  # the job must not notice
+            say("this process is not watched: %s" % error)
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+
+class _Finder:
+    """Finds the modules as the other finders do."""
+
+    def find_spec(self, name, path=None, target=None):
+        action = _MODULES.get(name)
+        if action is None:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Loader(spec.loader, action)
+                return spec
+        return None
+
+
+def install():
+    """Waits for the modules."""
+    _objects.keep_frozen()
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+def take_imported():
+    """Passes those that this process has imported before."""
+    for name, action in _MODULES.items():
+        if name in sys.modules:
+            _pass(sys.modules[name], action)
+
+
+def tell_of_namesake():
+    """Says that the job's own module `lockstep` takes the place of this one's functions."""
+    module = sys.modules.get("lockstep")
+    if module is not None and not hasattr(module, "_is_lockstep"):
+        say("the job has a module of its own named lockstep (%s): lockstep.observe() and lockstep.watch() are not "
+            "available in it" % getattr(module, "__file__", "unknown place"))
+
+
+def note_error_at_end():
+    """Once this process ends by an error before an optimizer stepped in it, writes that error: it may be the
+    reason why nothing was observed."""
+    atexit.register(_note_error, os.getpid())
+
+
+def _note_error(process):
+    error = getattr(sys, "last_value", None)
+    hook = sys.modules.get("_lockstep._hook")
+    watcher = getattr(hook, "watcher", None)
+    if error is None or os.getpid() != process or watcher is not None and watcher.has_begun():
+        return
+    path = os.path.join(_settings.current.folder, "process-%d.error.json" % process)
+    try:
+        with _files.opened(path, encoding="utf-8") as file:
+            json.dump({"rank": os.environ.get("RANK", ""),
+                       "error": ("%s: %s" % (type(error).__name__, error)).rstrip(": ")}, file)
+    except OSError:
+        pass

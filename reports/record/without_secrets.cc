@@ -1,0 +1,63 @@
+#include "reports/record/without_secrets.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "reports/base/secrets.h"
+#include "reports/record/record_texts.h"
+
+namespace lockstep {
+
+namespace {
+
+/// Fields whose texts are names, which readers compare. In "attn.key: exp_avg" nothing is a secret.
+constexpr std::array<std::string_view, 11> kNames{"id",     "folder",  "digest",  "tensor",
+                                                  "group",  "tensors", "example", "name",
+                                                  "symbol", "axis",    "variant"};
+
+bool is_name(std::string_view field) {
+  return std::find(kNames.begin(), kNames.end(), field) != kNames.end();
+}
+
+template <class Value>
+void mask_texts(Value& value) {
+  for_each_text(value, [](std::string_view field, std::string& text) {
+    text = is_name(field) ? mask_name(text) : mask_secrets(text);
+  });
+}
+
+void mask_charts(Execution& execution) {
+  if (!execution.charts) return;
+  for (TensorCourse& tensor : execution.charts->agreement.differing) {
+    tensor.name = mask_name(tensor.name);
+  }
+  CollectiveLanes& lanes = execution.charts->lanes;
+  lanes.group = mask_name(lanes.group);
+  for (Lane& lane : lanes.lanes) {
+    for (LaneCall& call : lane.calls) {
+      call.text = mask_secrets(call.text);
+      call.site = mask_secrets(call.site);
+    }
+  }
+}
+
+}  // namespace
+
+RunRecord without_secrets(RunRecord run) {
+  for (JobRecord& job : run.jobs) {
+    for (Setting& one : job.configuration) one.value = mask_value(one.name, one.value);
+    for (JobComparison& one : job.comparisons) one.folder = mask_secrets(one.folder);
+    mask_charts(job);
+  }
+  for (CellRecord& cell : run.cells) mask_charts(cell);
+  for (auto& [name, value] : run.environment.variables) {
+    value = mask_value(name, value);
+    name = mask_secrets(name);
+  }
+  run.command = mask_command(std::move(run.command));
+  mask_texts(run);
+  return run;
+}
+
+}  // namespace lockstep
