@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -45,6 +46,7 @@ constexpr std::array<std::string_view, 2> kEndings{".tensors.csv", ".index"};
 constexpr std::array<std::string_view, 5> kEndingsOfTexts{
     ".status.json", kFactsEnding, kElsewhereEnding, kKeptAnswerEnding, kStacksEnding};
 constexpr std::uint64_t kLargestTexts = 1 << 26;
+constexpr std::size_t kMostLevels = 8;  // of the documents that ranks write
 
 using Json = nlohmann::json;
 
@@ -64,7 +66,6 @@ void mask(Json& json, const std::string& name = "") {
 class Answer {
  public:
   explicit Answer(const fs::path& file) : path_(file.string()) {
-    constexpr std::size_t kMostLevels = 8;
     json = parse_flat_json(read_text(path_, kLargestAnswer), path_, "the answer", kMostLevels);
     if (!json.is_object()) throw refusal("", json);
     mask(json);
@@ -121,14 +122,22 @@ void link_file(const std::string& name, const fs::path& source, const fs::path& 
   if (failure) throw unwritable((folder / name).string(), failure.message());
 }
 
-/// The text of a file of a rank without secrets. What is no document is a text.
+/// The document that a rank wrote; none: it is another text.
+std::optional<Json> document_in(const std::string& text, const std::string& name) {
+  try {
+    return parse_flat_json(text, name, "the document", kMostLevels);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// The text of a file of a rank without secrets.
 std::string masked(const std::string& name, const std::string& text) {
-  if (!name.ends_with(".json")) return mask_secrets(text);
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return mask_secrets(text);
-  const Json before = json;
-  mask(json);
-  return json == before ? text : json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  auto json = name.ends_with(".json") ? document_in(text, name) : std::nullopt;
+  if (!json) return mask_secrets(text);
+  const Json before = *json;
+  mask(*json);
+  return *json == before ? text : json->dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 /// Links a file that holds texts into `folder`, or puts a masked copy of it there.
