@@ -20,7 +20,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::size_t kInflated = std::size_t{1} << 18;  // bytes at a time
+constexpr std::size_t kInflated = std::size_t{1} << 16;  // bytes at a time
 constexpr int kGzipOnly = 16 + MAX_WBITS;
 
 }  // namespace
