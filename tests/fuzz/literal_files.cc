@@ -201,6 +201,29 @@ std::string published() {
          "a,b,2,element,loss,post_step,loss,0,2,1,0,-3.25,in shape: loss,y\n";
 }
 
+std::string log_of_rank() {
+  return "step 1\nTraceback (most recent call last):\n  File \"train.py\", line 65 in main\n"
+         "frame #3: c10d::ProcessGroupGloo\nRuntimeError: "
+         "HF_TOKEN=hf_aBcDeFgHiJkLmNoPqRsTuVwXyZ0123\n";
+}
+
+/// In the ways in which texts show them.
+std::string secrets() {
+  return "WANDB_API_KEY\n0123456789abcdef0123456789abcdef01234567\n--api-key\ns3cr3t-w0rd\n"
+         "--token=xyzzy42 --max-tokens 512 attn.key.weight\nAuthorization: Bearer aB3dE6gH9\n"
+         "{'password': 'x y', \"apiKey\": \"Zz12\\n34\", \"eos_token\": \"</s>\"}\n"
+         "s3://ann:pw@host/p?sig=a%20b&X-Amz-Signature=00ff\nCookie: a=b; c=d\n"
+         "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----\n"
+         "hf_aBcDeFgHiJkLmNoPqRsTuVwXyZ0123456\n";
+}
+
+/// With what only a packed answer needs.
+std::string kept_answer() {
+  auto answer = nlohmann::json::parse(literal_answer());
+  for (auto& group : answer["groups"]) group["name"] = group["title"];
+  return answer.dump();
+}
+
 std::string journal_part(const char* name) {
   for (const LiteralFile& file : files_of_rank()) {
     if (file.name == name) return file.bytes;
@@ -304,6 +327,7 @@ std::vector<LiteralFile> literal_seeds() {
       {"journal", journal_part("rank-0.csv")},
       {"journal", first_journal()},
       {"known-findings", "# known\n\n" + lines_of_keys(keys_of("a job", literal_divergence()))},
+      {"log-tail", log_of_rank()},
       {"manifest", manifest()},
       {"model-names", model_names},
       {"pack", pack(true)},
@@ -318,17 +342,24 @@ std::vector<LiteralFile> literal_seeds() {
       {"rank-status", status()},
       {"record", record_of_cell()},
       {"record", record_of_job()},
+      {"redaction",
+       "^layers|bias$\nlayers.0.weight\nhead.bias: exp_avg\nhead\nsee layers.0.weight, head\n"},
       {"safetensors", literal_shard()},
       {"safetensors",
        safetensors(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", "12345678")},
       {"safetensors-index", R"({"metadata":{"total_size":8},"weight_map":{"w":"a.safetensors"}})"},
       {"samples", std::string("\2abcdefgh")},
+      {"secrets", secrets()},
       {"settings",
-       "# ours\n[watch]\nevery = 10\nkeep = \"64\"\ntensors = 'a.*'\n[other]\nx = [1, 2]\n"},
+       "# ours\n[watch]\nevery = 10\nkeep = \"64\"\ntensors = 'a.*'\nlabel = [\"ours\"]\n"},
       {"shards", literal_safetensors()},
       {"sketches", sketches()},
       {"snapshot", journal_part("rank-0.step-1.safetensors")},
       {"stacks", stacks()},
+      {"staged-answer", kept_answer()},
+      {"staged-texts", status()},
+      {"staged-texts",
+       R"({"configuration": {"api_key": "s3cr3t"}, "notes": [["--token=abc1"], 7]})"},
       {"stall", literal_stall()},
       {"stalled-calls", literal_answer()},
       {"step-index", journal_part("rank-0.index")},

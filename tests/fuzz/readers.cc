@@ -11,6 +11,7 @@
 #include <functional>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,12 @@
 #include "harness/cli/watch_settings.h"
 #include "harness/job/rank_facts.h"
 #include "harness/job/stall.h"
+#include "harness/launch/log_tail.h"
 #include "harness/pack/archive.h"
 #include "harness/pack/pack_label.h"
+#include "harness/pack/redaction.h"
 #include "harness/pack/scratch_folder.h"
+#include "harness/pack/stage.h"
 #include "harness/record/collective_log.h"
 #include "harness/record/digest.h"
 #include "harness/record/environment.h"
@@ -52,6 +56,7 @@
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
+#include "reports/base/secrets.h"
 #include "reports/record/json.h"
 #include "reports/record/known_findings.h"
 #include "tests/fuzz/literal_files.h"
@@ -356,11 +361,19 @@ void read_distributed_metadata(std::string_view bytes) {
   measure_all(open_checkpoint(folder));
 }
 
-void read_pack_at(const fs::path& file) {
-  const fs::path folder = scratch() / "unpacked";
+/// An empty folder for what a reader writes.
+fs::path emptied(const char* name) {
+  const fs::path folder = scratch() / name;
   fs::remove_all(folder);
   fs::create_directory(folder);
-  unpack(file, folder, {.bytes = 16 * kMebibyte, .bytes_of_member = kMebibyte, .members = 64});
+  return folder;
+}
+
+void read_pack_at(const fs::path& file) {
+  constexpr ArchiveLimits kLimits{
+      .bytes = 16 * kMebibyte, .bytes_of_member = kMebibyte, .members = 64};
+  also([&] { read_member(file, "record.json", kLimits); });
+  unpack(file, emptied("unpacked"), kLimits);
 }
 
 void read_pack(std::string_view bytes) { read_pack_at(as_file("pack", "run.tar.gz", bytes)); }
@@ -373,6 +386,61 @@ void read_members_of_pack(std::string_view bytes) {
 void read_pack_label(std::string_view bytes) {
   read_label(as_file("pack-label", kPackLabel, bytes).parent_path());
 }
+
+std::vector<std::string> lines_of(std::string_view bytes) {
+  std::vector<std::string> lines;
+  std::istringstream text{std::string(bytes)};
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+/// As a text, as the words of a command and as a name with its value, which are the first two
+/// lines.
+void mask_all(std::string_view bytes) {
+  const std::string masked = mask_secrets(bytes);
+  if (mask_secrets(masked) != masked) throw std::logic_error("masked twice is not masked once");
+  std::vector<std::string> lines = lines_of(bytes);
+  mask_command(lines);
+  mask_name(bytes);
+  lines.resize(2);
+  mask_value(lines[0], lines[1]);
+}
+
+/// The first line: what is replaced. The others are names, and all of them a text.
+void redact_all(std::string_view bytes) {
+  std::vector<std::string> names = lines_of(bytes);
+  if (names.empty()) return;
+  Redaction redaction({names[0]});
+  names.erase(names.begin());
+  for (const std::string& name : names) redaction.learn(name);
+  for (const std::string& name : names) redaction.name(name);
+  redaction.text(std::string(bytes));
+}
+
+/// A file with texts of a job that is packed.
+void read_staged_texts(std::string_view bytes) {
+  fs::create_directory(scratch() / "texts");
+  Execution job;
+  job.folder = "job";
+  job.processes = 1;
+  as_file("texts/job", "rank-0.status.json", bytes);
+  stage_files(job, scratch() / "texts", emptied("staged-texts"));
+}
+
+/// Where a rank of a job stood still that is packed with other names.
+void read_staged_answer(std::string_view bytes) {
+  fs::create_directory(scratch() / "answers");
+  JobRecord job;
+  job.folder = "job";
+  job.processes = 1;
+  as_file("answers/job", "rank-0.stalled.json", bytes);
+  beside("answers/job", "stall.json", literal_stall);
+  Redaction redaction({"main|world"});
+  also([&] { learn_names_in_files(job, scratch() / "answers", redaction); });
+  stage_redacted_files(job, scratch() / "answers", emptied("staged-answers"), redaction);
+}
+
+void read_log_tail(std::string_view bytes) { log_tail(as_file("log-tail", "rank-0.log", bytes)); }
 
 void read_known_findings(std::string_view bytes) {
   const KnownFindings known = KnownFindings::read(as_file("known-findings", "known.txt", bytes));
@@ -393,8 +461,7 @@ void read_settings(std::string_view bytes) {
 /// Names of two checkpoints, a line each: those that begin with a blank are of the second one.
 void read_model_names(std::string_view bytes) {
   std::set<std::string> a, b;
-  std::istringstream lines{std::string(bytes)};
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : lines_of(bytes)) {
     if (line.starts_with(' ')) {
       b.insert(line.substr(1));
     } else {
@@ -417,6 +484,7 @@ constexpr std::array kReaders{
     FuzzedReader{"facts", read_any_facts},
     FuzzedReader{"journal", read_any_journal},
     FuzzedReader{"known-findings", read_known_findings},
+    FuzzedReader{"log-tail", read_log_tail},
     FuzzedReader{"manifest", read_manifest},
     FuzzedReader{"model-names", read_model_names},
     FuzzedReader{"pack", read_pack},
@@ -429,14 +497,18 @@ constexpr std::array kReaders{
     FuzzedReader{"rank-exit", read_any_rank_exit},
     FuzzedReader{"rank-status", read_any_rank_status},
     FuzzedReader{"record", read_record},
+    FuzzedReader{"redaction", redact_all},
     FuzzedReader{"safetensors", read_safetensors_header},
     FuzzedReader{"safetensors-index", read_safetensors_index},
     FuzzedReader{"samples", read_samples},
+    FuzzedReader{"secrets", mask_all},
     FuzzedReader{"settings", read_settings},
     FuzzedReader{"shards", read_shards},
     FuzzedReader{"sketches", read_sketches},
     FuzzedReader{"snapshot", read_any_snapshot},
     FuzzedReader{"stacks", read_stacks},
+    FuzzedReader{"staged-answer", read_staged_answer},
+    FuzzedReader{"staged-texts", read_staged_texts},
     FuzzedReader{"stall", read_any_stall},
     FuzzedReader{"stalled-calls", read_stalled_calls},
     FuzzedReader{"step-index", read_any_step_index},
