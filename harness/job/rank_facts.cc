@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/record/flat_json.h"
 #include "harness/record/rank_files.h"
 #include "harness/record/whole_number.h"
 #include "reports/base/error.h"
@@ -107,7 +108,7 @@ std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, in
   if (!std::filesystem::exists(path)) return {};
   const std::string text = read_text(path.string(), kLargestFacts);
   try {
-    RankFacts facts = facts_in(nlohmann::json::parse(text));
+    RankFacts facts = facts_in(parse_flat_json(text, path.string(), "the facts"));
     facts.elsewhere = read_elsewhere(folder, rank);
     if (facts.world_size > rank && facts.world_size <= kMostRanksOfRecord) return facts;
   } catch (const std::exception&) {
