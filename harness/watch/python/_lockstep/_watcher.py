@@ -490,9 +490,12 @@ class Watcher:
         facts.update(more)
         path = os.path.join(self._settings.folder, "rank-%d.watch.json" % self._rank)
         with self._note_lock:  # autograd's threads note, too
-            with _files.opened(path + ".tmp", encoding="utf-8") as file:
-                json.dump(facts, file)
-            os.replace(path + ".tmp", path)
+            try:
+                with _files.opened(path + ".tmp", encoding="utf-8") as file:
+                    json.dump(facts, file)
+                os.replace(path + ".tmp", path)
+            except OSError as error:
+                raise RuntimeError("Cannot write %s: %s." % (path, error.strerror)) from None
 
     def has_begun(self):
         """Whether an optimizer stepped, also if it is no longer observed."""
