@@ -1,6 +1,6 @@
 """Watches small jobs to which something happens, each beside a twin that nobody watches:
 do_no_harm.py LOCKSTEP PYTHON [--cases N] [--seed S] [--only FAULT] [--jobs J] [--out COUNTS.csv]
-do_no_harm.py --table COUNTS.csv
+do_no_harm.py --table COUNTS.csv...
 
 A case is a fault, a launcher, a way to watch and a job, drawn from its number so that all faults come in turn. Held:
 the losses of the twin, bit for bit; its exit status, where Lockstep does not say another one by its table; none of
@@ -8,12 +8,13 @@ the losses of the twin, bit for bit; its exit status, where Lockstep does not sa
 process left behind; `report` reads the folder. Prints a table of faults and launchers with the number of cases that
 held, and exits with 1 if one did not. What the machine does not permit is counted as skipped, with its reason.
 
---out adds the counts to a file, so that portions are summed by --table. --jobs runs cases at the same time.
+--out writes the counts, and --table sums those of several portions. --jobs runs cases at the same time.
 A slow file system is a stand-in (slow.c), and so is a clock that jumps (clock.c); all other faults are real."""
 
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import copy
 import csv
 import os
@@ -233,7 +234,8 @@ def end_all(folder):
         time.sleep(0.05)
     left = processes_with(folder)
     for process in left:
-        os.kill(process, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
     return len(left)
 
 
@@ -266,44 +268,59 @@ def run(case, is_watched, options, peak_of_twin=0):
     return folder, runs, room, Ended(status, *texts, left)
 
 
-def faults_of(case, twin, watched, report):
-    """What was not held, in words."""
+def faults_of_losses(twin, watched, may_end):
     faults = []
-    if case.what.refused:
-        return [] if (watched.status, watched.losses, report.status) == (64, [], 64) else ["it was not refused"]
-    if twin.losses != watched.losses and not case.what.ends:
+    if twin.losses != watched.losses and not may_end:
         faults.append("losses %s instead of %s" % (watched.losses, twin.losses))
-    if case.what.ends and not set(watched.losses) <= set(twin.losses) and len(twin.losses) == 2:
+    if may_end and not set(watched.losses) <= set(twin.losses) and len(twin.losses) == 2:
         faults.append("losses %s are not among %s" % (watched.losses, twin.losses))
     if "HARMED" in watched.out:
         faults.append("rows of Lockstep are in files of the job")
-    said = " ".join((watched.err + report.out + report.err).split())
-    # Evidence that is gone or cut is a fault of the record, which names the file; it is no wrong alarm about ranks.
-    is_damage = case.fault in OF_EVIDENCE and case.fault.split()[-1] in said
-    faults += ["'%s' was said" % words for words in FALSE_ALARMS
-               if words in said and not (is_damage and ("rank-" in words or "changed" in words))]
+    return faults
+
+
+def faults_of_words(case, watched, said, is_damage):
+    faults = ["'%s' was said" % words for words in FALSE_ALARMS
+              if words in said and not (is_damage and ("rank-" in words or "changed" in words))]
     if re.search(r'File "[^"]*/(?:python|site-packages)/_?lockstep/', watched.err) and "Traceback" in watched.err:
         faults.append("a traceback of Lockstep")
-    allowed = {twin.status, 2, 3}
-    if case.what.ends:  # at a random moment, so perhaps after the end of one of both
-        allowed |= {0, 1, *(128 + number for number in (1, 2, 9, 11, 15))}
-    if is_damage:
-        allowed.add(1)
-    if watched.status not in allowed:
-        faults.append("status %s instead of %s" % (watched.status, twin.status))
     words = case.what.words
     if case.fault == "KILL to the launcher" and case.launcher == "fork" and len(watched.losses) == 2:
         words = ("still train", "in lockstep")
     if words and not any(one in said for one in words):
         faults.append("none of %s was said" % (words,))
+    return faults
+
+
+def faults_of_ends(case, twin, watched, report, may_end, is_damage):
+    faults = []
+    allowed = {twin.status, 2, 3}
+    if may_end:  # at a random moment, so perhaps after the end
+        allowed |= {0, 1, *(128 + number for number in (1, 2, 9, 11, 15))}
+    of_report = {0, 2, 3} if case.fault == "removes the folder" else {0, 1, 2, 3}
+    if case.fault == "removes the folder" or is_damage:
+        of_report.add(64)
+    if is_damage:
+        allowed.add(1)
+    if watched.status not in allowed:
+        faults.append("status %s instead of %s" % (watched.status, twin.status))
     if watched.left > twin.left:
         faults.append("%d processes were left" % watched.left)
-    is_gone = case.fault == "removes the folder"
-    if report.status not in ((0, 2, 3, 64) if is_gone else (0, 1, 2, 3)) and not (is_damage and report.status == 64):
+    if report.status not in of_report or report.status == 1 and not may_end and not is_damage:
         faults.append("report ended with %s: %s" % (report.status, " ".join(report.err.split())[:300]))
-    if report.status == 1 and not case.what.ends and not is_damage:
-        faults.append("report ended with 1")
     return faults
+
+
+def faults_of(case, twin, watched, report):
+    """What was not held, in words."""
+    if case.what.refused:
+        return [] if (watched.status, watched.losses, report.status) == (64, [], 64) else ["it was not refused"]
+    may_end = case.what.ends or case.fault == "ulimit -v" and twin.status != 0
+    said = " ".join((watched.err + report.out + report.err).split())
+    # Evidence that is gone or cut is a fault of the record, which names the file; it is no wrong alarm about ranks.
+    is_damage = case.fault in OF_EVIDENCE and case.fault.split()[-1] in said
+    return (faults_of_losses(twin, watched, may_end) + faults_of_words(case, watched, said, is_damage) +
+            faults_of_ends(case, twin, watched, report, may_end, is_damage))
 
 
 class Twins:
@@ -403,16 +420,18 @@ def print_table(counts):
     return not failed
 
 
-def read_counts(path):
+def read_counts(paths):
+    """Their sums."""
     counts = collections.Counter()
-    with open(path, newline="") as file:
-        for fault, column, result, count in csv.reader(file):
-            counts[fault, column, result] += int(count)
+    for path in paths:
+        with open(path, newline="") as file:
+            for fault, column, result, count in csv.reader(file):
+                counts[fault, column, result] += int(count)
     return counts
 
 
-def append_counts(path, counts):
-    with open(path, "a", newline="") as file:
+def write_counts(path, counts):
+    with open(path, "w", newline="") as file:
         csv.writer(file).writerows([*place, count] for place, count in counts.items())
 
 
@@ -426,8 +445,8 @@ def options_of_command():
     parser.add_argument("--quick", action="store_true", help="the %d faults of the quick tests" % len(QUICK))
     parser.add_argument("--keep", action="store_true", help="the files of cases that did not hold")
     parser.add_argument("--jobs", type=int, default=1, help="cases at the same time")
-    parser.add_argument("--out", help="the file to which the counts are added")
-    parser.add_argument("--table", help="print the counts of this file, and run nothing")
+    parser.add_argument("--out", help="the file for the counts")
+    parser.add_argument("--table", nargs="+", metavar="COUNTS", help="print the sums of these files, and run nothing")
     options = parser.parse_args()
     if not options.table:
         if options.python is None:
@@ -454,7 +473,7 @@ def main():
         order = list(FAULTS)
         sentences.update(suite.seen, lambda section: (order.index(section.removesuffix(", in code")), section))
     if options.out:
-        append_counts(options.out, suite.counts)
+        write_counts(options.out, suite.counts)
     has_held = print_table(suite.counts)
     print("%.1f s per case" % ((time.monotonic() - begin) / len(cases)))
     sys.exit(0 if has_held else 1)

@@ -55,7 +55,7 @@ OF_FILE_SYSTEMS = {
 # To what the machine gives it.
 OF_MACHINE = {
     "clock jumps by hours": Fault(_HEALTHY, pause=True, own_twin=True),
-    "ulimit -v": Fault(ends=True, own_twin=True),
+    "ulimit -v": Fault(own_twin=True),
     "ulimit -n": Fault(own_twin=True),
     "cgroup with little memory": Fault(ends=True, own_twin=True),
 }

@@ -170,6 +170,11 @@ def why_not(fault):
     return ""
 
 
+def _address_space(share):
+    """In KiB: too little for torch, or enough for the job whether it is watched or not."""
+    return int(8e5 + 3e6 * share) if share < 0.6 else int(4.5e6 + 3e6 * share)
+
+
 class Room:
     """Of one run of a case: what stands before its command, what is added to its environment, what happens to it at
     the random moment (`disturb`), and what is undone at its end."""
@@ -184,7 +189,7 @@ class Room:
         if case.fault == "clock jumps by hours":
             self.environment["LD_PRELOAD"] = library("clock")
         elif case.fault.startswith("ulimit -v"):
-            self.prefix = ["sh", "-c", 'ulimit -v "$0" && exec "$@"', str(int(1e6 + 7e6 * case.share))]
+            self.prefix = ["sh", "-c", 'ulimit -v "$0" && exec "$@"', str(_address_space(case.share))]
         elif case.fault.startswith("ulimit -n"):
             self.prefix = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', str(int(96 + 200 * case.share))]
         elif case.fault == "cgroup with little memory":
