@@ -282,8 +282,12 @@ def faults_of_losses(twin, watched, may_end):
 def faults_of_words(case, watched, said, is_damage):
     faults = ["'%s' was said" % words for words in FALSE_ALARMS
               if words in said and not (is_damage and ("rank-" in words or "changed" in words))]
-    if re.search(r'File "[^"]*/(?:python|site-packages)/_?lockstep/', watched.err) and "Traceback" in watched.err:
+    # A job that is interrupted in Lockstep's code is told so there, as in its own.
+    is_interrupted = case.fault.startswith("INT ") and "KeyboardInterrupt" in watched.err
+    if re.search(r'File "[^"]*/(?:python|site-packages)/_?lockstep/', watched.err) and not is_interrupted:
         faults.append("a traceback of Lockstep")
+    if "is no longer observed" in watched.err and re.search(r"ranks: (in lockstep|recorded): ", said):
+        faults.append("the verdict takes the steps that were observed for all")
     words = case.what.words
     if case.fault == "KILL to the launcher" and case.launcher == "fork" and len(watched.losses) == 2:
         words = ("still train", "in lockstep")
@@ -298,7 +302,8 @@ def faults_of_ends(case, twin, watched, report, may_end, is_damage):
     if may_end:  # at a random moment, so perhaps after the end
         allowed |= {0, 1, *(128 + number for number in (1, 2, 9, 11, 15))}
     of_report = {0, 2, 3} if case.fault == "removes the folder" else {0, 1, 2, 3}
-    if case.fault == "removes the folder" or is_damage:
+    ends_early = case.is_in_code and may_end  # before it calls lockstep.watch()
+    if case.fault == "removes the folder" or is_damage or ends_early:
         of_report.add(64)
     if is_damage:
         allowed.add(1)

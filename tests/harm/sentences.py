@@ -19,9 +19,10 @@ _MASKS = ((r"in lockstep: 4 of 4 parameters compared on 2 of 2 ranks, 12 steps, 
           (r"\bN(, N)+( and N)?\b", "N"),
           (r"\bN to N\b", "N"),
           (r"\b(N|N more|N of N) (step|rank|parameter|collective|file)\b(?!s)", r"\1 \2s"))
-_HEADER = """# What is said in the cases of each fault: `=` in every case, `~` in some. HEALTHY is the verdict on a job that ran as its
-# twin did; N, PATH, FILE, WHAT and ERROR stand for what varies. LOCKSTEP_UPDATE_GOLDENS=1 do_no_harm.py ... adds what is
-# missing: read it before you keep it.
+_HEADER = """\
+# What is said in the cases of each fault: `=` in every case, `~` in some. HEALTHY is the verdict on a job that ran
+# as its twin did; N, PATH, FILE, WHAT and ERROR stand for what varies. LOCKSTEP_UPDATE_GOLDENS=1 do_no_harm.py ...
+# adds what is missing: read it before you keep it.
 """
 
 
@@ -71,7 +72,7 @@ def faults_of(sentences, listed):
 
 
 def update(seen, order):
-    """Adds what was seen: lists of sets by fault."""
+    """Adds what was seen: lists of sets by section, which are sorted by `order`."""
     sentences = known()
     for fault, cases in seen.items():
         marks = sentences[fault]
