@@ -288,6 +288,8 @@ def faults_of_words(case, watched, said, is_damage):
         faults.append("a traceback of Lockstep")
     if "is no longer observed" in watched.err and re.search(r"ranks: (in lockstep|recorded): ", said):
         faults.append("the verdict takes the steps that were observed for all")
+    if len(watched.losses) < 2 and re.search(r"ranks: (in lockstep|recorded): ", said):
+        faults.append("the verdict takes a job that was ended for a whole one")
     words = case.what.words
     if case.fault == "KILL to the launcher" and case.launcher == "fork" and len(watched.losses) == 2:
         words = ("still train", "in lockstep")

@@ -15,7 +15,7 @@ from _lockstep._objects import objects_of
 from _lockstep._observed_steps import ObservedSteps
 from _lockstep._optimizers import Optimizers
 from _lockstep._placement import is_stand_in
-from _lockstep._process import (at_end, has_joined, is_child, knows_rank, note_elsewhere, rank_and_world,
+from _lockstep._process import (at_end, has_died, has_joined, is_child, knows_rank, note_elsewhere, rank_and_world,
                                was_observed)
 from _lockstep._rows import Named, Rows
 from _lockstep._start import say, tell_of_namesake
@@ -68,6 +68,7 @@ class Watcher:
         self._micro_batches = MicroBatches(self.before_accumulation)
         self._lock = threading.Lock()
         self._note_lock = threading.Lock()
+        self._parent = 0  # process, when the observation began
         self._unnoted = ""  # why this rank is no longer observed, until that is on record
         self._says_copies = settings.keeps_before
         self._copied = 0  # bytes of the values of the first step
@@ -475,6 +476,7 @@ class Watcher:
         if not has_joined() and _stalls.is_counted_elsewhere(self._settings.folder, rank):
             raise _IsNoRank
         self._rank, self._world = rank, world
+        self._parent = os.getppid()
         if world > 1 and not self._settings.is_shared:
             raise RuntimeError("lockstep.watch() was called without out, but this is rank %d of %d: give "
                                "all ranks the same new folder" % (rank, world))
@@ -546,7 +548,11 @@ class Watcher:
     def end_with_process(self):
         """Ends it because this process ends."""
         self._note_failure()
-        self._attempt(self.pause, _error_of_process())
+        error = _error_of_process()
+        if error is None and is_child() and has_died(self._parent):
+            # torch.multiprocessing interrupts ranks whose launcher has died, and ends them without an error.
+            error = KeyboardInterrupt("the launcher ended before this rank")
+        self._attempt(self.pause, error)
 
     def pause(self, error=None):
         """Ends the observed training: later steps are not observed. `error`: the exception that ends it."""
