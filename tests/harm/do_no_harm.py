@@ -284,6 +284,8 @@ def faults_of_words(case, watched, said, is_damage):
               if words in said and not (is_damage and ("rank-" in words or "changed" in words))]
     # A job that is interrupted in Lockstep's code is told so there, as in its own.
     is_interrupted = case.fault.startswith("INT ") and "KeyboardInterrupt" in watched.err
+    # Python lists the frames in which a process is when SEGV comes.
+    is_interrupted = is_interrupted or case.fault.startswith("SEGV ")
     if re.search(r'File "[^"]*/(?:python|site-packages)/_?lockstep/', watched.err) and not is_interrupted:
         faults.append("a traceback of Lockstep")
     if "is no longer observed" in watched.err and re.search(r"ranks: (in lockstep|recorded): ", said):

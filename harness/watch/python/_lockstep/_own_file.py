@@ -39,7 +39,11 @@ class OwnFile:
 
     def fileno(self):
         """The descriptor. Raises OSError if the job closed it."""
-        if self._identity_now() != self._identity:
+        try:
+            is_own = self._identity_now() == self._identity
+        except OSError:
+            is_own = False
+        if not is_own:
             raise OSError(errno.EBADF, "the job closed a descriptor of Lockstep")
         return self._fd
 

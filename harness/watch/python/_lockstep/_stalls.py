@@ -308,7 +308,8 @@ class Progress:
     def _say_once(self, error):
         if not self._has_said:
             self._has_said = True
-            say("rank %s cannot be asked where it is: %s" % (self._rank, error))
+            why = getattr(error, "strerror", None) or error
+            say("rank %s cannot be asked where it is: %s" % (self._rank, why))
 
     def _packed(self, counts):
         groups = len(groups_of_process())
