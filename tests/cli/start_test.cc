@@ -82,6 +82,26 @@ TEST_F(RunOnRecord, WhoseReportCannotBeWrittenIsRefused) {
   EXPECT_THAT(outcome.err, HasSubstr("standard output"));
 }
 
+TEST_F(RunOnRecord, OfAnotherVersionIsRefusedByEveryCommandThatReadsIt) {
+  ASSERT_EQ(
+      lockstep("--version && sed -i 's/\"version\": \"1.0\"/\"version\": \"1.1\"/' record.json")
+          .status,
+      0);
+  const std::string table = LOCKSTEP_SOURCE_DIR "/reference/published/opentslm-49-drift.csv";
+  const std::string refusal =
+      "record.json is a record of version '1.1', but this program reads version 1.0: use the "
+      "Lockstep that wrote it, or record the run again.\n";
+  for (const std::string& arguments :
+       {std::string("report ."), std::string("diff . ."), std::string("pack . --out ../p.tar.gz"),
+        "compare " + table + " ."}) {
+    const Outcome outcome = lockstep(arguments);
+    EXPECT_EQ(outcome.status, 64) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr(refusal)) << arguments;
+    EXPECT_EQ(lines_of(outcome.err).size(), 1U) << outcome.err;
+    EXPECT_EQ(outcome.out, "") << arguments;
+  }
+}
+
 TEST_F(RunOnRecord, IsComparedWithoutACatalogue) {
   const std::string table = LOCKSTEP_SOURCE_DIR "/reference/published/opentslm-49-drift.csv";
   const Outcome outcome = lockstep("compare " + table + " .");
