@@ -9,6 +9,7 @@
 #include "harness/checkpoint/read_checkpoint.h"
 #include "harness/record/flat_json.h"
 #include "harness/record/safetensors_file.h"
+#include "harness/record/whole_number.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
@@ -34,9 +35,9 @@ std::map<std::string, std::vector<std::int64_t>> saved_offsets(const Safetensors
   std::map<std::string, std::vector<std::int64_t>> offsets;
   try {
     for (const auto& [name, entry] : json.items()) {
-      offsets[name] = entry.at("saved_offsets").get<std::vector<std::int64_t>>();
+      offsets[name] = whole_numbers<std::int64_t>(entry, "saved_offsets");
     }
-  } catch (const Json::exception&) {
+  } catch (const std::exception&) {  // of JSON, or of a number that is not whole
     throw malformed(path, 0, 0, fmt::format("saved_offsets of every tensor in {}", kShardingInfo),
                     info->second);
   }

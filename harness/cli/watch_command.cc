@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,12 +22,12 @@
 #include "harness/cli/option_values.h"
 #include "harness/cli/screen_options.h"
 #include "harness/cli/watch_comparison.h"
+#include "harness/cli/watch_settings.h"
 #include "harness/job/job_record.h"
 #include "harness/job/watch_job.h"
 #include "harness/job/watch_request.h"
 #include "harness/launch/python_on_path.h"
 #include "reports/base/error.h"
-#include "reports/base/regular_file.h"
 #include "reports/formats/renderer.h"
 #include "reports/record/limits.h"
 
@@ -38,7 +37,6 @@ namespace {
 
 constexpr std::int64_t kMostSteps = INT64_MAX / 2;
 constexpr std::uint64_t kMostMebibytes = 1 << 20;
-constexpr std::uint64_t kLargestSettings = 1 << 20;
 
 struct WatchWords {
   std::vector<std::string> job;
@@ -134,46 +132,20 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
                         "print the tables, too; -vv: every claim and finding in full");
 }
 
-/// What a repository says about its jobs: the section [watch] of lockstep.toml in the working
-/// folder. The command line replaces it.
-constexpr const char* kSettings = "lockstep.toml";
-
-/// The words that settings fill, by their names.
-std::map<std::string, std::string*> settings_of(WatchWords& words) {
-  return {
+/// The word that a setting fills, one of `kSettingNames`.
+std::string& word_of(const std::string& name, WatchWords& words) {
+  const std::map<std::string_view, std::string*> known{
       {"every", &words.every},     {"from", &words.from},       {"until", &words.until},
       {"tensors", &words.tensors}, {"ignore", &words.ignore},   {"replicas", &words.replicas},
       {"keep", &words.keep},       {"history", &words.history}, {"agree-every", &words.agree_every},
       {"stall", &words.stall},     {"known", &words.known},     {"label", &words.label}};
+  return *known.at(name);
 }
 
-/// A misspelt name would leave a setting out without a word.
-std::string& word_of(const CLI::ConfigItem& item, WatchWords& words) {
-  const std::map<std::string, std::string*> settings = settings_of(words);
-  if (const auto found = settings.find(item.name); found != settings.end()) return *found->second;
-  std::vector<std::string> names;
-  for (const auto& [name, word] : settings) names.push_back(name);
-  throw unknown_name(fmt::format("setting of [watch] in {}", kSettings), item.name, names);
-}
-
-void read_settings(WatchWords& words) {
-  if (!std::filesystem::exists(kSettings)) return;
-  std::istringstream text(read_text(kSettings, kLargestSettings));
-  for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(text)) {
-    const std::string section = fmt::format("{}", fmt::join(item.parents, "."));
-    if (section.empty()) {
-      throw malformed(kSettings, 0, 0, "all settings in the section [watch]", item.name);
-    }
-    if (section != "watch") {
-      throw unknown_name(fmt::format("section in {}", kSettings), section, {"watch"});
-    }
-    if (item.name == "++" || item.name == "--") continue;  // the ends of the section
-    std::string& word = word_of(item, words);
-    if (item.inputs.size() != 1) {
-      throw malformed(kSettings, 0, 0, fmt::format("one value of {}", item.name),
-                      fmt::format("{}", item.inputs.size()));
-    }
-    word = item.inputs.front();
+void take_settings(WatchWords& words) {
+  if (!std::filesystem::exists(kWatchSettings)) return;
+  for (const auto& [name, value] : read_watch_settings(kWatchSettings)) {
+    word_of(name, words) = value;
   }
 }
 
@@ -348,7 +320,7 @@ Command watch_command() {
           [words] { return watch(*words); },
           [words](std::vector<std::string> job) {
             words->job = std::move(job);
-            read_settings(*words);
+            take_settings(*words);
           },
           [] {
             return OfferedWords{{"--format", format_names()},

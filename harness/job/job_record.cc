@@ -31,8 +31,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostOfATitle = 80;
-
 /// The claims that the observations of a job allow: an engine that divides the parameters of an
 /// optimizer leaves nothing to compare but the parameters that it copies to all ranks.
 std::vector<Claim> claims_of(const JobRecord& job, const std::map<int, RankFacts>& facts) {
@@ -208,6 +206,15 @@ void seal(JobRecord& job, const fs::path& files, bool has_ended) {
   }
 }
 
+/// Of a job of which no rank is known: whoever removed its files removed what the ranks wrote.
+void note_lost_files(JobRecord& job, const fs::path& files) {
+  std::error_code failure;
+  const fs::directory_iterator any(files, failure);
+  if (!failure) return;
+  job.unsealed =
+      fmt::format("what its ranks wrote cannot be read: {}: {}", files.string(), failure.message());
+}
+
 std::vector<std::int64_t> skipped_steps_in(const std::map<int, RankFacts>& facts) {
   std::set<std::int64_t> steps;
   for (const auto& [rank, one] : facts) {
@@ -356,7 +363,11 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
     if (one.thinned_after > 0 && is_earlier) job.thinned_after = one.thinned_after;
   }
   job.command_error = facts.empty() ? error_without_step(files) : "";
-  if (job.processes > 0) seal(job, files, end.has_value());
+  if (job.processes > 0) {
+    seal(job, files, end.has_value());
+  } else if (end) {
+    note_lost_files(job, files);
+  }
 }
 
 std::string torch_of(const fs::path& files) {

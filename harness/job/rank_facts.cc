@@ -1,11 +1,13 @@
 #include "harness/job/rank_facts.h"
 
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "harness/record/flat_json.h"
 #include "harness/record/rank_files.h"
 #include "harness/record/whole_number.h"
 #include "reports/base/error.h"
@@ -45,6 +47,20 @@ Integer number_in(const nlohmann::json& json, const char* name) {
   return json.contains(name) ? whole_number<Integer>(json, name) : Integer{0};
 }
 
+/// None: the file does not say it.
+std::vector<std::int64_t> numbers_in(const nlohmann::json& json, const char* name) {
+  if (!json.contains(name)) return {};
+  return whole_numbers<std::int64_t>(json, name);
+}
+
+std::map<std::string, int> sizes_in(const nlohmann::json& groups) {
+  if (!groups.is_object()) throw std::out_of_range("groups");
+  std::map<std::string, int> sizes;
+  for (const auto& [name, size] : groups.items())
+    sizes[name] = as_whole_number<int>(size, "groups");
+  return sizes;
+}
+
 std::map<std::string, std::string> configuration_in(const nlohmann::json& json) {
   auto configuration = json.value("configuration", std::map<std::string, std::string>());
   for (auto& [name, value] : configuration) value = mask_value(name, value);
@@ -55,7 +71,7 @@ RankFacts facts_in(const nlohmann::json& json) {
   return {.world_size = whole_number<int>(json, "world_size"),
           .torch = json.at("torch"),
           .failure = mask_secrets(json.value("failure", "")),
-          .skipped_steps = json.value("skipped_steps", std::vector<std::int64_t>()),
+          .skipped_steps = numbers_in(json, "skipped_steps"),
           .thinned_after = number_in<std::int64_t>(json, "thinned_after"),
           .captured_updates = number_in<std::int64_t>(json, "captured_updates"),
           .has_copies = json.value("has_copies", false),
@@ -64,7 +80,7 @@ RankFacts facts_in(const nlohmann::json& json) {
           .calls_in_steps = calls_in(json.value("collectives_in_steps", nlohmann::json::array())),
           .configuration = configuration_in(json),
           .precisions = precisions_in(json.value("precisions", nlohmann::json::array())),
-          .groups = json.value("groups", std::map<std::string, int>()),
+          .groups = sizes_in(json.value("groups", nlohmann::json::object())),
           .machine = {number_in<int>(json, "local_first"), number_in<int>(json, "local_count")},
           .rendezvous = number_in<std::int64_t>(json, "rendezvous")};
 }
@@ -92,7 +108,7 @@ std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, in
   if (!std::filesystem::exists(path)) return {};
   const std::string text = read_text(path.string(), kLargestFacts);
   try {
-    RankFacts facts = facts_in(nlohmann::json::parse(text));
+    RankFacts facts = facts_in(parse_flat_json(text, path.string(), "the facts"));
     facts.elsewhere = read_elsewhere(folder, rank);
     if (facts.world_size > rank && facts.world_size <= kMostRanksOfRecord) return facts;
   } catch (const std::exception&) {

@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kChunk = kMebibyte;  // of a file at a time
+constexpr std::size_t kChunk = std::size_t{1} << 16;  // of a file at a time
 
 struct EntryCloser {
   void operator()(archive_entry* entry) const { archive_entry_free(entry); }

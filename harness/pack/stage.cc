@@ -52,8 +52,8 @@ using Json = nlohmann::json;
 class Answer {
  public:
   explicit Answer(const fs::path& file) : path_(file.string()) {
-    constexpr std::size_t kMostLevels = 8;
-    json = parse_flat_json(read_text(path_, kLargestAnswer), path_, "the answer", kMostLevels);
+    json =
+        parse_flat_json(read_text(path_, kLargestAnswer), path_, "the answer", kMostLevelsOfTexts);
     if (!json.is_object()) throw refusal("", json);
     mask_document(json);
   }

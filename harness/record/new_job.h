@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,6 +12,9 @@ namespace lockstep {
 
 /// Folder of a job's files, inside that of its run.
 inline constexpr std::string_view kJobFolder = "job";
+
+/// Bytes of a title that nobody chose.
+inline constexpr std::size_t kMostOfATitle = 80;
 
 /// The claims about a job whose ranks need to agree in one of `agree_every` steps; 0: in all.
 std::vector<Claim> claims_of_jobs(std::int64_t agree_every);

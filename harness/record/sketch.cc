@@ -153,7 +153,7 @@ std::map<std::int64_t, Sketch> SketchReader::at(std::int64_t step, std::int64_t 
         file.read(entry.offset, sizeof(EntryHeader) + entry.count * kSketchBytes);
     std::string_view rest = bytes;
     const auto header = take<EntryHeader>(rest);
-    if (checksum_of(rest) != header.checksum) {
+    if (!is_intact(checksum_of(rest), header.checksum)) {
       throw malformed(path.string(), 0, 0,
                       fmt::format("the sketches of step {} as they were written", step),
                       "another checksum");

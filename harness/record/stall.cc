@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr std::uint64_t kLargestStall = 1 << 26;
+constexpr double kLongestLimit = 1e9;  // seconds, whose nanoseconds are a number of 64 bits
 
 fs::path stall_file(const fs::path& folder) { return folder / "stall.json"; }
 
@@ -28,7 +29,9 @@ StalledRank rank_in(const Json& json) {
   StalledRank rank{whole_number<int>(json, "rank"), *state,
                    whole_number<std::int64_t>(json, "steps"),
                    mask_secrets(json.at("place").get<std::string>())};
-  rank.collectives = json.value("collectives", std::vector<std::int64_t>());
+  if (json.contains("collectives")) {
+    rank.collectives = whole_numbers<std::int64_t>(json, "collectives");
+  }
   return rank;
 }
 
@@ -40,6 +43,8 @@ Stall stall_in(const Json& json) {
   stall.world_size = whole_number<int>(json, "world_size");
   stall.is_open = json.at("is_open");
   stall.is_over = json.at("is_over");
+  const bool is_time = stall.seen_ns >= 0 && stall.limit_s >= 0 && stall.limit_s <= kLongestLimit;
+  if (!is_time) throw std::out_of_range("seen_ns or limit_s");
   if (stall.world_size < 0 || stall.world_size > kMostRanksOfRecord) {
     throw std::out_of_range("world_size");
   }

@@ -41,7 +41,9 @@ Collective call_in(const Json& json, std::int64_t now) {
   call.step = whole_number<std::int64_t>(json, "step");
   const bool is_complete = json.at("is_complete");
   call.state = is_complete ? CollectiveState::completed : CollectiveState::entered;
-  call.entered_ns = now - whole_number<std::int64_t>(json, "age_ns");
+  if (__builtin_sub_overflow(now, whole_number<std::int64_t>(json, "age_ns"), &call.entered_ns)) {
+    throw std::out_of_range("age_ns");
+  }
   call.completed_ns = is_complete ? call.entered_ns : 0;
   return call;
 }
@@ -52,7 +54,7 @@ StallAnswer answer_in(const Json& json, std::int64_t now) {
   answer.place = place_in(json.at("threads"));
   for (const Json& group : json.at("groups")) {
     const std::string title = group.at("title");
-    answer.groups[title] = group.at("ranks").get<std::vector<int>>();
+    answer.groups[title] = whole_numbers<int>(group, "ranks");
     answer.first_known[title] = whole_number<std::uint64_t>(group, "first");
   }
   for (const Json& call : json.at("calls")) answer.calls.push_back(call_in(call, now));

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 
+#include "harness/record/flat_json.h"
 #include "harness/record/rank_files.h"
 #include "harness/record/whole_file.h"
-#include "reports/base/file_limits.h"
+#include "reports/base/error.h"
 #include "reports/base/regular_file.h"
 #include "reports/base/secrets.h"
 
@@ -39,6 +41,15 @@ bool holds_texts(std::string_view name) {
                                     [&](std::string_view one) { return name.ends_with(one); }));
 }
 
+/// The document that a rank wrote; none: it is another text.
+std::optional<Json> document_in(const std::string& text, const std::string& name) {
+  try {
+    return parse_flat_json(text, name, "the document", kMostLevelsOfTexts);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> files_of_texts(const fs::path& folder) {
@@ -54,19 +65,12 @@ std::vector<std::string> files_of_texts(const fs::path& folder) {
 
 void mask_document(Json& document) { mask(document, ""); }
 
-std::string masked_text_of_file(std::string_view name, const std::string& text) {
-  if (!name.ends_with(".json")) return mask_secrets(text);
-  constexpr int kMostLevels = 64;
-  bool is_deep = false;
-  const auto is_kept = [&](int level, Json::parse_event_t, const Json&) {
-    is_deep = is_deep || level > kMostLevels;
-    return level <= kMostLevels;
-  };
-  Json json = Json::parse(text, is_kept, /*allow_exceptions=*/false);
-  if (is_deep || json.is_discarded()) return mask_secrets(text);
-  const Json before = json;
-  mask_document(json);
-  return json == before ? text : json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+std::string masked_text_of_file(const std::string& name, const std::string& text) {
+  auto json = name.ends_with(".json") ? document_in(text, name) : std::nullopt;
+  if (!json) return mask_secrets(text);
+  const Json before = *json;
+  mask_document(*json);
+  return *json == before ? text : json->dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 void mask_texts_of_ranks(const fs::path& folder) {

@@ -1,10 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace lockstep {
@@ -18,7 +18,7 @@ void mask_document(nlohmann::json& document);
 
 /// The text of the file with that name without secrets. What is no document, or nested deeper than
 /// 64 levels, is a text. Equal to `text` if there is none.
-std::string masked_text_of_file(std::string_view name, const std::string& text);
+std::string masked_text_of_file(const std::string& name, const std::string& text);
 
 /// Rewrites those of the files that hold secrets. To be called before the files are sealed, when no
 /// rank writes any more. A file above `kLargestTexts` stays as it is. Throws Error (usage) if one
@@ -27,5 +27,8 @@ void mask_texts_of_ranks(const std::filesystem::path& folder);
 
 /// Bytes of a file of texts that is read whole.
 inline constexpr std::uint64_t kLargestTexts = 1 << 26;
+
+/// Objects and lists in each other, of the documents that ranks write.
+inline constexpr std::size_t kMostLevelsOfTexts = 8;
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 
+#include "harness/record/digest.h"
 #include "harness/record/new_file.h"
 #include "harness/record/splitmix64.h"
 #include "reports/base/error.h"
@@ -44,7 +45,7 @@ std::uint64_t WatchControl::check_of(const Page& page) {
 }
 
 bool WatchControl::is_sound(const Page& page) {
-  return page.mark == kPageMark && page.check == check_of(page);
+  return page.mark == kPageMark && is_intact(check_of(page), page.check);
 }
 
 WatchControl::WatchControl(const std::filesystem::path& folder) : last_(unasked()) {

@@ -19,6 +19,7 @@
 #include "harness/record/watch_control.h"
 #include "reports/base/plain_text.h"
 #include "reports/base/private_files.h"
+#include "reports/base/secrets.h"
 #include "reports/base/unique_fd.h"
 #include "reports/base/usage_error.h"
 #include "reports/record/json.h"
@@ -56,7 +57,9 @@ void require_possible(const lockstep_watch_job& job) {
 }
 
 RunRecord record_of(const lockstep_watch_job& job) {
-  RunRecord run = record_of_new_job(string_of(job.title), job.agree_every);
+  // It is masked before it is cut: a part of a secret has no shape.
+  const std::string title = beginning(mask_secrets(string_of(job.title)), kMostOfATitle);
+  RunRecord run = record_of_new_job(title, job.agree_every);
   run.environment.lockstep_version = LOCKSTEP_VERSION;
   run.jobs[0].world_size = job.world_size;
   run.jobs[0].unsealed = kOpen;

@@ -507,12 +507,13 @@ class Masking {
     return {begin, end, true};
   }
 
-  /// A list or a mapping, up to the bracket that closes it; without one, to the end of the line.
+  /// A list or a mapping, up to the bracket that closes it and the rest of the word; without one,
+  /// to the end of the line.
   Extent end_of_brackets(std::size_t at) const {
     std::size_t depth = 0;
     for (std::size_t end = at; end < text_.size(); ++end) {
       if (is_opening(text_[end])) ++depth;
-      if (is_closing(text_[end]) && --depth == 0) return {at, end + 1, true};
+      if (is_closing(text_[end]) && --depth == 0) return {at, end_of_bare(end + 1).end, true};
     }
     return {at, end_of_line(at), true};
   }
@@ -635,7 +636,17 @@ std::string mask_word(std::string_view word) {
 
 }  // namespace
 
-std::string mask_secrets(std::string_view text) { return Masking(text).masked(); }
+/// What is left of a value may look like the end of a secret, once that is masked.
+std::string mask_secrets(std::string_view text) {
+  constexpr int kMostPasses = 8;
+  std::string masked = Masking(text).masked();
+  std::string before(text);
+  for (int pass = 1; pass < kMostPasses && masked != before; ++pass) {
+    before = std::move(masked);
+    masked = Masking(before).masked();
+  }
+  return masked;
+}
 
 std::string mask_value(std::string_view name, std::string_view value) {
   Assignment given{name};

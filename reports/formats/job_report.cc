@@ -160,11 +160,16 @@ std::string kind_of_first(const JobRecord& job) {
   return first ? std::string(name(first->kind)) : "";
 }
 
+/// That nothing was compared has a reason, if not all ranks finished.
 const ClaimResult* first_undecided(const JobRecord& job) {
-  const auto found = std::find_if(job.results.begin(), job.results.end(), [](const auto& result) {
-    return result.verdict == Verdict::undecided;
-  });
-  return found == job.results.end() ? nullptr : &*found;
+  const ClaimResult* first = nullptr;
+  for (const ClaimResult& result : job.results) {
+    if (result.verdict != Verdict::undecided) continue;
+    const bool is_reason =
+        first && first->comparisons == 0 && result.claim.predicate == Predicate::ranks_finish;
+    if (!first || is_reason) first = &result;
+  }
+  return first;
 }
 
 /// Of a job whose ranks agreed as far as it got: "in lockstep for 12 steps, 1 to 12, but ".
@@ -236,7 +241,9 @@ std::string title_of(const JobRecord& job) {
 
 std::string heading_of(const JobRecord& job) {
   if (job.not_run) return fmt::format("NOT RUN: {}", job.not_run->reason);
-  if (job.world_size == 0) return nothing_observed(job);
+  if (job.world_size == 0) {
+    return job.unsealed.empty() ? nothing_observed(job) : "UNDECIDED: " + job.unsealed;
+  }
   if (is_to_agree(job)) return verdict_in_words(job);
   const std::string_view expected = name(*job.demands.expected);
   switch (status_of(job)) {

@@ -198,7 +198,8 @@ ExitStatus status_of(const JobRecord& job) {
   const ExitStatus compared = status_of_comparisons(job);
   if (!is_to_agree(job)) return worse(status_of_fault(job, *job.demands.expected), compared);
   const Verdict verdict = verdict_of(job);
-  const bool has_ended = job.exits.empty() ? job.command_status == 0 : all_finished(job.exits);
+  const bool has_ended =
+      job.exits.empty() ? job.command_status == 0 && job.unsealed.empty() : all_finished(job.exits);
   const bool has_run = !job.not_run && has_ended && !job.demands.is_strict;
   const bool is_open = verdict == Verdict::undecided && compared == ExitStatus::as_expected;
   return is_open && has_run && is_incomparable(job) ? ExitStatus::not_applicable

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "reports/base/shell_word.h"
 #include "tests/cli/fake_catalogue.h"
@@ -25,6 +26,21 @@ TEST(WatchedCommand, MayHaveLongArguments) {
                   " -- true '" + argument + std::string(100'000, 'a') + "'");
     EXPECT_THAT(watched.err, HasSubstr("NOTHING OBSERVED"));
     EXPECT_EQ(watched.status, 3);
+  }
+}
+
+/// What ranks wrote is then unknown, so it is not said that they wrote nothing.
+TEST(WatchedCommand, CannotTellWhatWasInAFolderThatIsGone) {
+  const TemporaryFolder folder;
+  const std::string out = folder.path() / "run";
+  const std::pair<std::string, std::string> harms[] = {
+      {"rm -r " + out + "/job", "what its ranks wrote cannot be read: " + out + "/job: No such"},
+      {"rm -r " + out, "Cannot write " + out + "/record.json: No such"}};
+  for (const auto& [harm, why] : harms) {
+    const Outcome watched = run_shell(std::string("rm -rf ") + out + "; " + kLockstep +
+                                      " watch --out " + out + " -- sh -c '" + harm + "'");
+    EXPECT_THAT(unwrapped(watched.err), HasSubstr("UNDECIDED: " + why));
+    EXPECT_EQ(watched.status, 2);
   }
 }
 

@@ -1,6 +1,7 @@
 """A small training, DDP or fully_shard (JOB), of STEPS steps, whose ranks print their last loss. In the step AT it does
 to itself what HARM says, as jobs do; see `do_no_harm.py`. READY: a file that rank 0 makes after its second step.
-IN_CODE: the folder that `lockstep.watch()` is given. PAUSE: seconds in each step."""
+IN_CODE: the folder that `lockstep.watch()` is given. PAUSE: seconds in each step. A job that goes on in other processes
+meets by the file MEETING."""
 
 import os
 import resource
@@ -57,6 +58,32 @@ def fork_child():
     return child
 
 
+def daemonise():
+    """As daemons begin. The launcher sees that its ranks have ended well."""
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    os.umask(0)
+    os.closerange(3, 1 << 16)
+
+
+def execute_itself():
+    sys.stdout.flush()
+    os.environ["HARM"] = ""
+    os.execv(sys.executable, [sys.executable, os.path.abspath(__file__)])
+
+
+def execute_itself_later():
+    dist.barrier()
+    dist.destroy_process_group()
+    os.environ["MEETING"] += "-again"
+    if os.environ.get("IN_CODE"):
+        os.environ["IN_CODE"] += "-again"
+    execute_itself()
+
+
 def harm(kind):
     """Returns what has to stay alive."""
     if kind == "closes descriptors":
@@ -82,10 +109,11 @@ def harm(kind):
             del sys.modules[name]
     elif kind == "forks":
         return [fork_child()]
-    elif kind == "full disk":  # stand-in: no file of this process grows any more
+    elif kind == "limited file sizes":  # stand-in: no file of this process grows any more
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-    elif kind == "clock jumps":
+        size = 1024 + int(float(os.environ["SHARE"]) * 20000)  # its own output is shorter
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    elif kind == "replaces time.time":
         earlier = time.time
         time.time = lambda: earlier() - 1e6
     elif kind == "little memory":
@@ -96,6 +124,8 @@ def harm(kind):
         os.close(2)
     elif kind == "own excepthook":
         sys.excepthook = lambda *_: None
+    elif kind == "executes itself after some steps":
+        execute_itself_later()
     return []
 
 
@@ -107,10 +137,24 @@ def wrapped_model(model):
     return nn.parallel.DistributedDataParallel(model)
 
 
+def join():
+    meeting = os.environ.get("MEETING")
+    if meeting:
+        dist.init_process_group("gloo", init_method="file://" + meeting, rank=int(os.environ["RANK"]),
+                                world_size=int(os.environ["WORLD_SIZE"]))
+    else:
+        dist.init_process_group("gloo")
+    return dist.get_rank()
+
+
 def main():
+    ready, kind, pause = (os.environ.get(name, "") for name in ("READY", "HARM", "PAUSE"))
+    if kind == "daemonises":
+        daemonise()
+    elif kind == "executes itself first":
+        execute_itself()
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    rank = dist.get_rank()
+    rank = join()
     if os.environ.get("IN_CODE"):
         import lockstep
         lockstep.watch(out=os.environ["IN_CODE"])
@@ -118,7 +162,6 @@ def main():
     model = wrapped_model(nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     generator = torch.Generator().manual_seed(100 + rank)
-    ready, kind, pause = (os.environ.get(name, "") for name in ("READY", "HARM", "PAUSE"))
     here = os.getcwd()
     kept = []
     for step in range(STEPS):

@@ -124,6 +124,13 @@ JobRecord unobserved() {
   return job;
 }
 
+/// Of no rank is anything left.
+JobRecord lost() {
+  JobRecord job = unobserved();
+  job.unsealed = "what its ranks wrote cannot be read: run/job: No such file or directory";
+  return job;
+}
+
 JobRecord compared_in_part() {
   JobRecord job = agreeing();
   job.coverage.compared = 3;
@@ -186,6 +193,7 @@ const std::vector<Job> kJobs{agreeing,
                              killed,
                              of_one_rank,
                              unobserved,
+                             lost,
                              compared_in_part,
                              compared_until_step_4,
                              failing_at_its_end,
@@ -288,7 +296,8 @@ void for_each_status(const std::function<void(const JobRecord&)>& look) {
          {none(), std::optional(Verdict::holds), std::optional(Verdict::undecided),
           std::optional(Verdict::violated)}) {
       // Nothing was found in nothing.
-      if (make == unobserved && verdict.value_or(Verdict::undecided) != Verdict::undecided)
+      if ((make == unobserved || make == lost) &&
+          verdict.value_or(Verdict::undecided) != Verdict::undecided)
         continue;
       for (const std::optional<ExpectedOutcome> expected :
            {std::optional<ExpectedOutcome>(), std::optional(agrees), std::optional(diverges),
@@ -378,6 +387,26 @@ TEST(StatusOfAJob, IsThatOfTheWatchThatTrainedIt) {
       EXPECT_EQ(exit_of(job, end), 130);
     }
   });
+}
+
+TEST(HeadingOfAJob, SaysWhyNothingWasCompared) {
+  JobRecord job = undecided();
+  job.results[0].comparisons = 0;
+  job.results[0].reason = "not triggered: nothing was compared";
+  job.exits[1].kind = ExitKind::unfinished;
+  job.results[1].verdict = Verdict::undecided;
+  job.results[1].reason = "rank 1 was interrupted in step 3";
+  EXPECT_EQ(heading_of(job), "UNDECIDED: ranks finish: rank 1 was interrupted in step 3");
+  job.results[0].comparisons = 10;
+  job.results[0].reason = "nothing was observed in step 12";
+  EXPECT_THAT(heading_of(job), testing::HasSubstr("nothing was observed in step 12"));
+}
+
+TEST(HeadingOfAJob, IsNotThatNothingWasObservedIfThatIsUnknown) {
+  EXPECT_EQ(heading_of(lost()),
+            "UNDECIDED: what its ranks wrote cannot be read: run/job: No such file or directory");
+  EXPECT_EQ(status_of(lost()), ExitStatus::undecided);
+  EXPECT_EQ(status_of(unobserved()), ExitStatus::not_applicable);
 }
 
 TEST(HeadingOfAJob, SaysWhatWasAskedForInVain) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "harness/job/job_record.h"
+#include "harness/record/new_job.h"
 #include "harness/record/run_folder.h"
 #include "harness/verdict/judge_run.h"
 #include "harness/watch/lockstep_watch.h"
@@ -138,6 +139,15 @@ TEST_F(CreatedJob, IsCompleteOnceItsLastRankHasEnded) {
   EXPECT_EQ(job.title, "train.py token=***");
   EXPECT_EQ(job.world_size, 2);
   EXPECT_EQ(job.results.at(1).verdict, Verdict::holds) << job.results.at(1).reason;
+}
+
+/// Nobody chose it: it is the command line of the training.
+TEST_F(CreatedJob, HasATitleOfBoundedLength) {
+  const std::string title = "train.py " + std::string(100'000, 'a');
+  lockstep_watch_job job = job_of(0);
+  job.title = title.c_str();
+  ASSERT_TRUE(joined(job)) << lockstep_watch_error();
+  EXPECT_LE(load_record(run()).jobs[0].title.size(), kMostOfATitle + 6);
 }
 
 TEST_F(CreatedJob, HasAFaultIfItsFilesAreChangedAfterwards) {

@@ -72,6 +72,12 @@ TEST(Secrets, AreMaskedInTheWordsOfACommand) {
   EXPECT_EQ(masked({}), Words{});
 }
 
+/// Else masking again would take the rest for the end of a secret.
+TEST(Secrets, GoOnBehindBracketsUpToTheEndOfTheWord) {
+  EXPECT_EQ(mask_secrets("password=(a)b c"), "password=*** c");
+  EXPECT_EQ(mask_secrets("password=[a], lr=1"), "password=***, lr=1");
+}
+
 TEST(Secrets, AreValuesOfSettings) {
   EXPECT_EQ(mask_value("env.WANDB_API_KEY", "abc"), "***");
   EXPECT_EQ(mask_value("AdamW.lr", "0.1"), "0.1");
@@ -101,7 +107,7 @@ TEST(Secrets, AreMaskedInAnyBytes) {
     std::string text;
     for (int i = 0; i < 12; ++i) text += parts[random() % parts.size()];
     const std::string masked = mask_secrets(text);
-    EXPECT_FALSE(has_secret(mask_secrets(masked)));
+    EXPECT_EQ(mask_secrets(masked), masked) << text;
     const std::string after = mask_secrets(text + "\n--api-key " + std::string(kSecret));
     EXPECT_FALSE(has_secret(after)) << after;
   }

@@ -8,6 +8,8 @@ import sys
 
 from _lockstep import _files
 
+_EXITING = 4  # PF_EXITING of Linux
+
 
 def has_joined():
     """Whether this process has joined a world of torch.distributed."""
@@ -36,6 +38,17 @@ def is_child():
     """Whether multiprocessing started this process."""
     multiprocessing = sys.modules.get("multiprocessing.process")
     return multiprocessing is not None and multiprocessing.parent_process() is not None
+
+
+def has_died(parent):
+    """Whether the process that was the parent of this one has died, or is dying: its children hear of it first."""
+    if os.getppid() != parent:
+        return True
+    try:
+        with open("/proc/%d/stat" % parent, encoding="utf-8") as file:
+            return bool(int(file.read().rsplit(")", 1)[1].split()[6]) & _EXITING)
+    except OSError:
+        return False
 
 
 def was_observed(folder, rank):

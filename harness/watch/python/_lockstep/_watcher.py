@@ -15,13 +15,15 @@ from _lockstep._objects import objects_of
 from _lockstep._observed_steps import ObservedSteps
 from _lockstep._optimizers import Optimizers
 from _lockstep._placement import is_stand_in
-from _lockstep._process import (at_end, has_joined, is_child, knows_rank, note_elsewhere, rank_and_world,
+from _lockstep._process import (at_end, has_died, has_joined, is_child, knows_rank, note_elsewhere, rank_and_world,
                                was_observed)
 from _lockstep._rows import Named, Rows
 from _lockstep._start import say, tell_of_namesake
 from _lockstep._traffic import StepTraffic, Traffic, counts_of_groups, sizes_of_named_groups
 
 _MOST_SKIPS = 10000  # that are listed
+_FAILURE = '{"failure": '  # begins a note
+_ROOM = 400  # bytes for its value
 _STEPS_WITH_BOTH = 16  # parameters are observed before and after: ranks may average them between steps
 
 
@@ -66,6 +68,8 @@ class Watcher:
         self._micro_batches = MicroBatches(self.before_accumulation)
         self._lock = threading.Lock()
         self._note_lock = threading.Lock()
+        self._parent = 0  # process, when the observation began
+        self._unnoted = ""  # why this rank is no longer observed, until that is on record
         self._says_copies = settings.keeps_before
         self._copied = 0  # bytes of the values of the first step
         self._skips = []  # steps that a gradient scaler left out
@@ -82,6 +86,8 @@ class Watcher:
     def before_step(self, optimizer, args, kwargs):
         if os.getpid() != self._pid:
             self._note_child()
+        elif self._unnoted:
+            self._note_failure()
         elif self._is_capturing():
             self._run(self._note_capture)
         else:
@@ -201,13 +207,27 @@ class Watcher:
 
     def _give_up(self, error):
         self._is_off = True
+        self._unnoted = str(error)
         say("rank %s is no longer observed: %s" % (os.environ.get("RANK", "0"), error))
+        self._note_failure()
         try:
             if self._watch is not None:
-                self._note({"failure": str(error)})
                 self._watch.end_step()
         except Exception:
             pass
+
+    def _note_failure(self):
+        """Without it the steps so far would be taken for all. If the disk is full, the note on disk has room for it;
+        if that cannot be written either, later steps try again."""
+        if self._watch is None or not self._unnoted or os.getpid() != self._pid:
+            return
+        for note in (self._note, self._note_in_place):
+            try:
+                note(self._unnoted)
+                self._unnoted = ""
+                return
+            except Exception:
+                pass
 
     # Steps.
 
@@ -285,12 +305,12 @@ class Watcher:
         if len(self._skips) < _MOST_SKIPS:
             self._skips.append(self._step)
         if len(self._skips) & (len(self._skips) - 1) == 0:
-            self._note({})
+            self._note()
 
     def _note_capture(self):
         self._open()
         self._captured += 1
-        self._note({})
+        self._note()
         if self._captured == 1 and self._rank == 0:
             say("the step of an optimizer is captured in a CUDA graph: what its replays change is not observed")
 
@@ -381,7 +401,7 @@ class Watcher:
         # Now and then, in case this process is killed.
         if self._step & (self._step - 1) == 0 or self._has_new_precision:
             self._has_new_precision = False
-            self._note({})
+            self._note()
         self._is_observed = self._steps.is_due(self._step)
         if self._is_observed:
             self._watch.begin_step(self._step)
@@ -456,6 +476,7 @@ class Watcher:
         if not has_joined() and _stalls.is_counted_elsewhere(self._settings.folder, rank):
             raise _IsNoRank
         self._rank, self._world = rank, world
+        self._parent = os.getppid()
         if world > 1 and not self._settings.is_shared:
             raise RuntimeError("lockstep.watch() was called without out, but this is rank %d of %d: give "
                                "all ranks the same new folder" % (rank, world))
@@ -463,18 +484,18 @@ class Watcher:
         if not self._settings.is_created and was_observed(self._settings.folder, rank):
             note_elsewhere(self._settings.folder, rank)
         self._watch = _library.Watch(self._settings, rank, world)
-        self._steps = ObservedSteps(self._settings, self._watch, lambda: self._note({}))
+        self._steps = ObservedSteps(self._settings, self._watch, lambda: self._note())
         self._watch.use_threads(threads_of(self._settings.threads, self._torch, rank, world))
         self._process_configuration = _configuration.of_process(self._torch)
-        self._note({})
+        self._note()
         if rank == 0:
             tell_of_namesake()
         if Watcher._ends_with != self._pid:
             Watcher._ends_with = self._pid
             at_end(self.end_with_process)
 
-    def _note(self, more):
-        """Writes the facts about this rank that are in no journal."""
+    def _note(self, failure=""):
+        """Writes the facts about this rank that are in no journal. `failure`: why it is no longer observed."""
         facts = {"rank": self._rank, "world_size": self._world,
                  "torch": str(self._torch.__version__), "python": sys.version.split()[0],
                  "skipped_steps": self._skips, "thinned_after": self._steps.thinned_after,
@@ -487,12 +508,26 @@ class Watcher:
                  "groups": sizes_of_named_groups()}
         facts["local_first"], facts["local_count"] = ranks_of_machine(self._rank, self._world)
         facts["rendezvous"] = rendezvous()
-        facts.update(more)
-        path = os.path.join(self._settings.folder, "rank-%d.watch.json" % self._rank)
+        path = self._path_of_note()
         with self._note_lock:  # autograd's threads note, too
-            with _files.opened(path + ".tmp", encoding="utf-8") as file:
-                json.dump(facts, file)
-            os.replace(path + ".tmp", path)
+            try:
+                with _files.opened(path + ".tmp", encoding="utf-8") as file:
+                    file.write(_FAILURE + _in_room(failure) + ", " + json.dumps(facts)[1:])
+                os.replace(path + ".tmp", path)
+            except OSError as error:
+                raise RuntimeError("Cannot write %s: %s. Give a place that can be written."
+                                   % (path, error.strerror)) from None
+
+    def _note_in_place(self, failure):
+        """Into the note on disk, which needs no more space."""
+        fd = os.open(self._path_of_note(), os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.pwrite(fd, _in_room(failure).encode(), len(_FAILURE))
+        finally:
+            os.close(fd)
+
+    def _path_of_note(self):
+        return os.path.join(self._settings.folder, "rank-%d.watch.json" % self._rank)
 
     def has_begun(self):
         """Whether an optimizer stepped, also if it is no longer observed."""
@@ -500,6 +535,7 @@ class Watcher:
 
     def stop(self):
         """Ends the observed training at the script's wish."""
+        self._note_failure()
         self._attempt(self.pause)
 
     def end_without_step(self):
@@ -511,7 +547,12 @@ class Watcher:
 
     def end_with_process(self):
         """Ends it because this process ends."""
-        self._attempt(self.pause, _error_of_process())
+        self._note_failure()
+        error = _error_of_process()
+        if error is None and is_child() and has_died(self._parent):
+            # torch.multiprocessing interrupts ranks whose launcher has died, and ends them without an error.
+            error = KeyboardInterrupt("the launcher ended before this rank")
+        self._attempt(self.pause, error)
 
     def pause(self, error=None):
         """Ends the observed training: later steps are not observed. `error`: the exception that ends it."""
@@ -526,11 +567,18 @@ class Watcher:
         self.__init__(self._torch)
 
     def _end(self, error):
-        self._note({})
+        self._note()
         self._watch.end(None if error is None else
                         ("%s: %s" % (type(error).__name__, error)).rstrip(": "))
         watch, self._watch = self._watch, None  # also if it cannot be closed
         watch.close()
+
+
+def _in_room(failure):
+    """As JSON, in the bytes that each note has for it."""
+    while len(json.dumps(failure)) > _ROOM:
+        failure = failure[:-1]
+    return json.dumps(failure).ljust(_ROOM)
 
 
 def _error_of_process():
