@@ -66,7 +66,7 @@ std::string version_as_json(const CatalogueVersion& catalogue) {
                          {"catalogue_fault", null_if_empty(catalogue.fault)},
                          {"backends", backends(catalogue)},
                          {"formats", format_names()},
-                         {"record", fmt::format("{}.{}", kSchemaMajor, kSchemaMinor)},
+                         {"record", kSchemaVersion},
                          {"watch_interface", watch_interface()},
                          {"build_type", LOCKSTEP_BUILD_TYPE},
                          {"compiler", LOCKSTEP_COMPILER}};

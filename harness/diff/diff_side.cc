@@ -134,7 +134,7 @@ SideFiles::SideFiles(const CellRecord& cell, const std::filesystem::path& root, 
     process_ = copy;
     job_.world_size = 1;
   }
-  reader_ = open_execution(root, cell, writers_of(cell, true));
+  reader_ = open_execution(root, cell, writers_of(cell));
 }
 
 std::shared_ptr<const StepView> SideFiles::at(std::int64_t step) const {

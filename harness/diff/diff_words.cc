@@ -362,7 +362,7 @@ std::string diff_in_json(const DiffRecord& diff) {
     tied.push_back({{"side", one.side == 0 ? "A" : "B"}, {"name", one.name}, {"same", one.same}});
   }
   const Json json = {{"schema", "lockstep.diff"},
-                     {"version", "1.3"},
+                     {"version", "1.0"},
                      {"verdict", name(verdict_of(diff))},
                      {"is_void", is_void(diff)},
                      {"sentence", verdict_in_words(diff)},

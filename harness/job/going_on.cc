@@ -15,10 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Records before 1.2 have no symptoms.
-bool is_judged(const Execution& execution) {
-  return !execution.symptom.text.empty() || !execution.results.empty();
-}
+bool is_judged(const Execution& execution) { return !execution.symptom.text.empty(); }
 
 /// Ranks outlive a watch that was killed.
 bool has_live_rank(const JobRecord& job, const fs::path& folder) {

@@ -16,11 +16,7 @@ constexpr std::uint64_t kLargestLabel = 1 << 20;
 constexpr std::string_view kSchema = "lockstep.pack";
 constexpr std::string_view kVersion = "1.0";
 
-/// New minor versions add fields.
-bool is_known(const std::string& version) { return version.starts_with("1."); }
-
 PackLabel label_in(const nlohmann::json& json) {
-  if (json.at("schema") != kSchema) throw std::out_of_range("schema");
   const auto contents = parse<PackContents>(json.at("contents").get<std::string>());
   if (!contents) throw std::out_of_range("contents");
   return {*contents, whole_number<std::size_t>(json, "masked_names")};
@@ -40,15 +36,19 @@ std::optional<PackLabel> read_label(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kPackLabel;
   if (!std::filesystem::exists(path)) return {};
   const std::string text = read_text(path, kLargestLabel);
-  std::string version;
   try {
     const auto json = nlohmann::json::parse(text);
-    version = json.at("version").get<std::string>();
-    if (is_known(version)) return label_in(json);
+    if (json.at("schema") != kSchema) throw std::out_of_range("schema");
+    const nlohmann::json version = json.value("version", nlohmann::json(""));
+    if (version == kVersion) return label_in(json);
+    throw other_version(path.string(), "a pack",
+                        version.is_string() ? version.get<std::string>() : version.dump(),
+                        kVersion);
+  } catch (const Error&) {
+    throw;
   } catch (const std::exception&) {
     throw malformed(path.string(), 0, 0, "what 'lockstep pack' writes", text);
   }
-  throw malformed(path.string(), 0, 0, "a pack of version 1", version);
 }
 
 }  // namespace lockstep

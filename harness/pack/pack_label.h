@@ -35,7 +35,7 @@ inline constexpr const char* kPackLabel = "pack.json";
 std::string render_label(const PackLabel& label);
 
 /// Empty for a folder that is no unpacked pack. Throws Error (usage) if the file is malformed or of
-/// another major version.
+/// another version.
 std::optional<PackLabel> read_label(const std::filesystem::path& folder);
 
 }  // namespace lockstep

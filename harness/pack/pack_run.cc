@@ -135,7 +135,7 @@ RunRecord load_whole_record(const fs::path& folder) {
   RunRecord run = load_record(folder);
   require_ended(run, folder);
   take_up(run, folder);
-  if (run.planned) run.planned = counts_of(run);  // the claims of a job follow from its ranks
+  run.planned = counts_of(run);  // the claims of a job follow from its ranks
   return run;
 }
 

@@ -255,9 +255,12 @@ class LogReader {
     if (file_.size() < kSlot) refuse("a collective log", fmt::format("{} bytes", file_.size()));
     std::memcpy(&header_, file_.read(0, kSlot).data(), kSlot);
     if (get(header_.magic) != kMagic) refuse("a collective log", get(header_.magic));
-    if (header_.version != kVersion || header_.entry_size != kSlot) {
-      refuse(fmt::format("a collective log of version {}", kVersion),
-             fmt::format("version {}, entries of {} bytes", header_.version, header_.entry_size));
+    if (header_.version != kVersion) {
+      throw other_version(path_, "a collective log", fmt::to_string(header_.version),
+                          fmt::to_string(kVersion));
+    }
+    if (header_.entry_size != kSlot) {
+      refuse(fmt::format("entries of {} bytes", kSlot), fmt::to_string(header_.entry_size));
     }
     const std::uint64_t most = file_.size() / kSlot - 1;
     if (header_.count > most) {

@@ -1,36 +1,35 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
 
-#include "reports/base/error.h"
-
 namespace lockstep {
 
-/// Size in bytes of the header of a binary file: `magic`, which ends in a newline, the process that
-/// wrote it, a newline, zeros.
+/// A kind of file that names its version at its front.
+struct FileKind {
+  std::string_view what;   ///< for people: "a step index"
+  std::string_view begin;  ///< before the version: "lockstep step index "
+  std::string_view version;
+};
+
+/// Size in bytes of the header of a binary file: its kind's begin, the version, a newline, the
+/// process that wrote it, a newline, zeros.
 inline constexpr std::size_t kFileHeaderSize = 512;
 
-inline std::string file_header(std::string_view magic, std::string_view identity) {
-  std::string header(magic);
-  header.append(identity).append("\n");
-  header.resize(kFileHeaderSize);
-  return header;
-}
+std::string file_header(const FileKind& kind, std::string_view identity);
 
-/// The writer named by the header at the front of `text`. Throws Error (usage), which expects the
-/// header of `what`, if it is another one.
-inline std::string identity_in_header(std::string_view text, std::string_view magic,
-                                      const std::filesystem::path& path, std::string_view what) {
-  const std::string_view header = text.substr(0, kFileHeaderSize);
-  const std::size_t end = header.find('\n', magic.size());
-  if (header.size() < kFileHeaderSize || !header.starts_with(magic) || end == header.npos) {
-    throw malformed(path.string(), 0, 0, std::string("the header of ").append(what),
-                    header.substr(0, 32));
-  }
-  return std::string(header.substr(magic.size(), end - magic.size()));
-}
+/// The writer named by the header at the front of `text`. Throws Error (usage) if it is that of
+/// another kind or version.
+std::string identity_in_header(std::string_view text, const FileKind& kind,
+                               const std::filesystem::path& path);
+
+/// Throws Error (usage) unless the first line of a text file is of that kind and version; the
+/// version ends at a comma or with the line. Call it before the columns are read, which depend on
+/// it.
+void require_version(const std::filesystem::path& path, const FileKind& kind,
+                     std::uint64_t most_bytes);
 
 }  // namespace lockstep

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -24,13 +23,14 @@ std::filesystem::path journal_file(const std::filesystem::path& folder, int rank
 
 namespace {
 
-/// Observed values of a tensor. `begin`: column of the digest.
-void read_values(const RecordRow& row, std::size_t begin, bool is_whole, Observation& observation) {
-  if (observation.not_comparable.empty()) observation.digest = row.digest(begin);
-  observation.statistics.norm = row.number(begin + 1);
-  observation.statistics.minimum = row.extreme(begin + 2, is_whole);
-  observation.statistics.maximum = row.extreme(begin + 3, is_whole);
-  observation.statistics.non_finite = row.whole(begin + 4, 0);
+/// Observed values of a tensor.
+void read_values(const RecordRow& row, bool is_whole, Observation& observation) {
+  using Column = JournalColumn;
+  if (observation.not_comparable.empty()) observation.digest = row.digest(Column::kDigest);
+  observation.statistics.norm = row.number(Column::kNorm);
+  observation.statistics.minimum = row.extreme(Column::kMinimum, is_whole);
+  observation.statistics.maximum = row.extreme(Column::kMaximum, is_whole);
+  observation.statistics.non_finite = row.whole(Column::kNonFinite, 0);
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ class JournalReader::Scan {
     const Segment& segment = reader_.segments_[segment_];
     const CsvPart part{begin.offset, segment.size - begin.offset, begin.line};
     const CsvFrame rest =
-        read_csv(segment.path, reader_.kind(), part, [&](const CsvRow& row) { add(row); });
+        read_csv(segment.path, kind_of_journals(), part, [&](const CsvRow& row) { add(row); });
     end(rest.end);
     has_begun_ = false;
     return rest.torn_tail;
@@ -60,7 +60,7 @@ class JournalReader::Scan {
  private:
   void add(const CsvRow& row) {
     const Observation observation = reader_.observation_in(row, reader_.rows_, segment_);
-    const std::size_t tensor = number_of(row, observation);
+    const std::size_t tensor = reader_.number_of(row, segment_);
     std::vector<JournalStep>& steps = reader_.steps_;
     if (steps.empty() || steps.back().step != observation.step || !has_begun_) {
       begin(row, observation.step);
@@ -80,7 +80,7 @@ class JournalReader::Scan {
     if (step <= last) {
       // The step of the row before goes on, unless that lies in another segment.
       throw reader_.cells_of(row, segment_)
-          .refusal(reader_.column_of_step(),
+          .refusal(JournalColumn::kStep,
                    fmt::format("{} {} as 'step'", has_begun_ ? "at least" : "more than", last));
     }
     end(row.offset);
@@ -93,21 +93,9 @@ class JournalReader::Scan {
     begun.line = row.line;
   }
 
-  /// In a journal of version 1, numbers follow the order of first rows.
-  std::size_t number_of(const CsvRow& row, const ObservedTensor& tensor) {
-    if (!reader_.header().is_of_first_kind) return reader_.number_of(row, segment_);
-    const auto [known, is_new] = numbers_.try_emplace(tensor, reader_.tensors_.size());
-    if (is_new) {
-      reader_.tensors_.push_back(tensor);
-      reader_.identities_.push_back(identity_of(tensor));
-    }
-    return known->second;
-  }
-
   JournalReader& reader_;
   std::size_t segment_ = 0;
   bool has_begun_ = false;  ///< a step of this segment
-  std::map<ObservedTensor, std::size_t> numbers_;
 };
 
 JournalReader::JournalReader(std::filesystem::path path, JournalHeader header, IndexUse use)
@@ -115,16 +103,12 @@ JournalReader::JournalReader(std::filesystem::path path, JournalHeader header, I
   // A rank that goes on writes a tensor, then its rows, then their entry in the index. Read the
   // other way round, nothing that an entry or a row refers to is missing.
   std::optional<StepIndex> index;
-  if (!header.is_of_first_kind && use != IndexUse::ignored) index = load_index();
+  if (use != IndexUse::ignored) index = load_index();
   const std::uint64_t size = RegularFile(path_, kLargestJournal).size();
   segments_.push_back({path_, std::move(header), size});
-  Position begin = begin_of(0);
-  if (!this->header().is_of_first_kind) {
-    find_segments();
-    read_table();
-    if (index) begin = take_index(*index);
-  }
-  scan_from(begin);
+  find_segments();
+  read_table();
+  scan_from(index ? take_index(*index) : begin_of(0));
 }
 
 /// Empty: there is none, or it cannot be read.
@@ -146,11 +130,9 @@ void JournalReader::find_segments() {
     const std::uint64_t size = RegularFile(path, kLargestJournal).size();
     if (size < header().bytes_as_written()) return;
     JournalHeader found = read_journal_header(path);
-    if (found.is_of_first_kind || found.identity != identity() || found.digest != digest()) {
-      throw malformed(
-          path.string(), 1, 0,
-          fmt::format("digests by {} of {}, as in the first segment", digest(), identity()),
-          fmt::format("{} of {}", found.digest, found.identity));
+    if (found.identity != identity()) {
+      throw malformed(path.string(), 1, 0, "a segment of " + identity() + ", as the first one",
+                      found.identity);
     }
     segments_.push_back({std::move(path), std::move(found), size});
   }
@@ -173,10 +155,6 @@ void JournalReader::scan_from(Position begin) {
     if (begin.segment + 1 == segments_.size()) return;
     begin = begin_of(begin.segment + 1);
   }
-}
-
-const CsvKind& JournalReader::kind() const {
-  return header().is_of_first_kind ? kind_of_first_journals() : kind_of_journals();
 }
 
 /// A table of another rank would give rows wrong names.
@@ -335,13 +313,8 @@ JournalReader::Position JournalReader::take_index(const StepIndex& index) {
   }
 }
 
-std::size_t JournalReader::column_of_step() const {
-  if (header().is_of_first_kind) return FirstJournalColumn::kStep;
-  return JournalColumn::kStep;
-}
-
 RecordRow JournalReader::cells_of(const CsvRow& row, std::size_t segment) const {
-  return {row, segments_[segment].path, kind().columns};
+  return {row, segments_[segment].path, kind_of_journals().columns};
 }
 
 /// Number, in the tensor table, of a row's tensor.
@@ -360,22 +333,11 @@ Observation JournalReader::observation_in(const CsvRow& row, std::int64_t seq,
   const RecordRow cells = cells_of(row, segment);
   Observation observation;
   observation.seq = seq;
-  if (header().is_of_first_kind) {
-    if (cells.whole(FirstJournalColumn::kSeq, 0) != seq) {
-      throw cells.refusal(FirstJournalColumn::kSeq, fmt::format("{} as 'seq'", seq));
-    }
-    observation.step = cells.whole(FirstJournalColumn::kStep, 1);
-    observation.micro_batch = cells.whole(FirstJournalColumn::kMicroBatch, 0);
-    static_cast<ObservedTensor&>(observation) = cells.tensor(FirstJournalColumn::kTensor);
-    read_values(cells, FirstJournalColumn::kDigest, is_of_whole_numbers(observation.dtype),
-                observation);
-    return observation;
-  }
   observation.step = cells.whole(JournalColumn::kStep, 1);
   observation.micro_batch = cells.whole(JournalColumn::kMicroBatch, 0);
   const std::size_t number = number_of(row, segment);
   static_cast<ObservedTensor&>(observation) = tensors_[number];
-  read_values(cells, JournalColumn::kDigest, identities_[number].is_of_whole_numbers, observation);
+  read_values(cells, identities_[number].is_of_whole_numbers, observation);
   return observation;
 }
 
@@ -385,14 +347,11 @@ std::vector<Observation> JournalReader::read(const JournalStep& step) const {
   StepSummary found;
   std::vector<std::int64_t> micro_batches(tensors_.size(), -1);  // of the last row of each tensor
   read_csv(
-      file_of(step), kind(), CsvPart{step.offset, step.bytes, step.line}, [&](const CsvRow& row) {
+      file_of(step), kind_of_journals(), CsvPart{step.offset, step.bytes, step.line},
+      [&](const CsvRow& row) {
         const auto seq = step.first_seq + static_cast<std::int64_t>(observations.size());
         const Observation& read = observations.emplace_back(observation_in(row, seq, step.segment));
         require_step(step, read, row);
-        if (header().is_of_first_kind) {
-          add(identity_of(read), read.micro_batch, read.digest, read.statistics.non_finite, found);
-          return;
-        }
         const std::size_t number = number_of(row, step.segment);
         std::int64_t& last = micro_batches[number];
         if (read.micro_batch <= last) {
@@ -415,7 +374,7 @@ void JournalReader::require_step(const JournalStep& step, const Observation& obs
   if (observation.step == step.step) return;
   if (step.is_indexed) throw stale(step, fmt::format("has rows of step {}", observation.step));
   throw cells_of(row, step.segment)
-      .refusal(column_of_step(), fmt::format("{} as 'step'", step.step));
+      .refusal(JournalColumn::kStep, fmt::format("{} as 'step'", step.step));
 }
 
 StaleIndex JournalReader::stale(const JournalStep& step, std::string_view fault) const {

@@ -60,14 +60,13 @@ class JournalReader {
  public:
   /// Finds the steps through the index and reads the rows of steps that the index lacks. Throws
   /// Error (usage) with file, line, column and the expected content. Rows whose step decreases are
-  /// malformed; in journals of older programs, so are rows whose seq skips a number.
+  /// malformed.
   explicit JournalReader(std::filesystem::path path, IndexUse use = IndexUse::believed)
       : JournalReader(path, read_journal_header(path), use) {}
   JournalReader(std::filesystem::path path, JournalHeader header, IndexUse use);
 
   const std::filesystem::path& path() const { return path_; }
   const std::string& identity() const { return header().identity; }
-  const std::string& digest() const { return header().digest; }
   bool has_torn_tail() const { return has_torn_tail_; }  ///< the last row was torn and skipped
   std::int64_t rows() const { return rows_; }            ///< as written, removed ones included
   /// Whether `rows` misses removed rows, since no index counts them.
@@ -109,7 +108,6 @@ class JournalReader {
   };
 
   const JournalHeader& header() const { return segments_.front().header; }
-  const CsvKind& kind() const;
   void find_segments();
   Position begin_of(std::size_t segment) const;
   void read_table();
@@ -117,7 +115,6 @@ class JournalReader {
   Position take_index(const StepIndex& index);
   class IndexedRows;
   void scan_from(Position begin);
-  std::size_t column_of_step() const;
   RecordRow cells_of(const CsvRow& row, std::size_t segment) const;
   Observation observation_in(const CsvRow& row, std::int64_t seq, std::size_t segment) const;
   void require_step(const JournalStep& step, const Observation& observation,

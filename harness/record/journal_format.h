@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// Columns of a journal's row, after the format's version 2.
+/// Columns of a journal's row.
 struct JournalColumn {
   enum : std::size_t {
     kStep,
@@ -24,31 +24,13 @@ struct JournalColumn {
   };
 };
 
-/// Columns of a version-1 row: counters, its tensor, and the observed values.
-struct FirstJournalColumn {
-  enum : std::size_t {
-    kSeq,
-    kStep,
-    kMicroBatch,
-    kTensor,
-    kDigest = kTensor + 9,
-    kNorm,
-    kMinimum,
-    kMaximum,
-    kNonFinite
-  };
-};
-
 const CsvKind& kind_of_journals();
-const CsvKind& kind_of_first_journals();  ///< of version 1
 
 /// The first two lines of a journal.
 struct JournalHeader {
-  bool is_of_first_kind = false;  ///< each row describes its tensor in full
-  bool is_thinned = false;        ///< steps in the index have no rows here
-  std::string digest;             ///< definition of its digests: "lockstep-2"
-  std::string identity;           ///< `process_identity` of the writer; empty: unknown
-  std::uint64_t bytes = 0;        ///< of both lines
+  bool is_thinned = false;  ///< steps in the index have no rows here
+  std::string identity;     ///< `process_identity` of the writer; empty: unknown
+  std::uint64_t bytes = 0;  ///< of both lines
   std::int64_t lines = 0;
 
   /// Bytes of the lines that the writer wrote, before the rows of steps were removed.
@@ -61,7 +43,7 @@ std::string journal_header_of(std::string_view identity);
 /// The same lines for a journal in which some steps have no rows any more.
 std::string thinned_journal_header(std::string_view lines);
 
-/// Throws Error (usage) if it is malformed.
+/// Throws Error (usage) if it is malformed, of another version or with other digests.
 JournalHeader read_journal_header(const std::filesystem::path& path);
 
 }  // namespace lockstep

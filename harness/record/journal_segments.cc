@@ -46,7 +46,7 @@ int count_segments(const std::filesystem::path& first) {
 
 void thin_journal(const std::filesystem::path& segment, const KeepsStep& keeps) {
   const JournalHeader header = read_journal_header(segment);
-  if (header.is_of_first_kind || header.is_thinned) return;
+  if (header.is_thinned) return;
   const RegularFile file(segment, kLargestJournal);
   std::string kept = thinned_journal_header(file.read(0, header.bytes));
   std::string open;  // the begin of a line

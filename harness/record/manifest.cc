@@ -15,6 +15,7 @@
 
 #include "harness/record/digest.h"
 #include "harness/record/file_digest.h"
+#include "harness/record/file_header.h"
 #include "harness/record/journal.h"
 #include "harness/record/rank_files.h"
 #include "harness/record/whole_file.h"
@@ -141,13 +142,17 @@ std::vector<ManifestEntry> entries_of(const fs::path& folder, int processes) {
   return entries;
 }
 
+constexpr FileKind kManifestKind{"a manifest", "# manifest ", "1"};
+
 std::string first_line(std::string_view identity) {
-  return fmt::format("manifest 1, digest {}, {}", kDigestName, identity);
+  return fmt::format("{}{}, digest {}, {}", kManifestKind.begin, kManifestKind.version, kDigestName,
+                     identity);
 }
 
 /// The list, by file.
 std::map<std::string, ManifestEntry> read_manifest(const fs::path& path,
                                                    std::string_view identity) {
+  require_version(path, kManifestKind, kLargestManifest);
   const CsvKind kind{columns_of_manifest(), TornTail::is_an_error, kLargestManifest, true};
   std::map<std::string, ManifestEntry> entries;
   const CsvFrame frame = read_csv(path, kind, [&](const CsvRow& row) {
@@ -160,8 +165,9 @@ std::map<std::string, ManifestEntry> read_manifest(const fs::path& path,
     entry.digest = std::string(row.cells[5]);
     entries.emplace(name, entry);
   });
-  if (frame.remark != first_line(identity)) {
-    throw malformed(path.string(), 1, 0, "# " + first_line(identity), "# " + frame.remark);
+  const std::string line = "# " + frame.remark;
+  if (line != first_line(identity)) {
+    throw malformed(path.string(), 1, 0, first_line(identity), line);
   }
   return entries;
 }
@@ -179,7 +185,7 @@ fs::path manifest_file(const fs::path& folder) { return folder / "manifest.csv";
 
 ManifestSeal write_manifest(const fs::path& folder, int processes, std::string_view identity) {
   std::string list =
-      fmt::format("# {}\n{}\n", first_line(identity), fmt::join(columns_of_manifest(), ","));
+      fmt::format("{}\n{}\n", first_line(identity), fmt::join(columns_of_manifest(), ","));
   ManifestSeal seal;
   for (const ManifestEntry& entry : entries_of(folder, processes)) {
     list += fmt::format("{},{},{},{},{},{}\n", entry.file.name, entry.file.rank, entry.rows,

@@ -38,7 +38,7 @@ void write_rank_status(const std::filesystem::path& file, const RankStatus& stat
 namespace {
 
 constexpr const char* kStatusFields =
-    "a rank's status (step, line, ended, raised, is_own, error, cause) in JSON";
+    "a rank's status (process, step, line, ended, raised, is_own, error, cause) in JSON";
 
 }  // namespace
 
@@ -56,7 +56,7 @@ RankStatus read_rank_status(const std::filesystem::path& file) {
     const auto cause = parse<ExitCause>(json.at("cause").get<std::string>());
     if (!cause) throw std::out_of_range("cause");
     status.cause = *cause;
-    status.process = json.value("process", "");
+    status.process = json.at("process").get<std::string>();
     if (json.contains("step_s")) status.step_s = json.at("step_s").get<double>();
     if (json.contains("rows")) status.rows = whole_number<std::int64_t>(json, "rows");
     if (json.contains("step_began_ns")) {

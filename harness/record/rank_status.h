@@ -22,7 +22,7 @@ struct RankStatus {
   std::optional<double> step_s = {};  ///< median time of a step without observing; a clock field
   std::optional<std::int64_t> rows = {};           ///< of its journal, at its end
   std::optional<std::int64_t> step_began_ns = {};  ///< start of `step`; a clock field
-  std::optional<RendezvousState> rendezvous = {};  ///< absent: an older status, or none
+  std::optional<RendezvousState> rendezvous = {};  ///< absent: none
   std::string process = {};  ///< `process_identity` of the writer; empty: unknown
 };
 

@@ -40,7 +40,7 @@ std::filesystem::path sketch_file(const std::filesystem::path& folder, int rank)
 
 namespace {
 
-constexpr std::string_view kMagic = "lockstep sketches 3\n";
+constexpr FileKind kSketchesKind{"a file of sketches", "lockstep sketches ", "3"};
 
 /// Precedes the sketches of a step. Each sketch follows the number of its row.
 struct EntryHeader {
@@ -71,7 +71,7 @@ T take(std::string_view& text) {
 
 SketchWriter::SketchWriter(const std::filesystem::path& path, std::string_view identity)
     : file_(path) {
-  file_.append(file_header(kMagic, identity));
+  file_.append(file_header(kSketchesKind, identity));
   bytes_ = kFileHeaderSize;
 }
 
@@ -131,7 +131,7 @@ SketchReader::SketchReader(const std::filesystem::path& path, std::size_t segmen
 void SketchReader::open(const std::filesystem::path& path) {
   const RegularFile file(path, kLargestSketches);
   const std::string header = file.read(0, std::min<std::uint64_t>(file.size(), kFileHeaderSize));
-  std::string identity = identity_in_header(header, kMagic, path, "sketches");
+  std::string identity = identity_in_header(header, kSketchesKind, path);
   if (!files_.empty() && identity != identity_) {
     throw malformed(path.string(), 0, 0, "sketches of " + identity_, identity);
   }

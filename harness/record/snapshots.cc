@@ -62,31 +62,6 @@ void restore_complex(const std::string& path, const std::string& key, const std:
   tensor.shape.pop_back();
 }
 
-Snapshot read_file(const std::filesystem::path& path) {
-  const SafetensorsFile file(path, kLargestSnapshot);
-  Snapshot values;
-  for (const auto& [key, stored] : file.tensors()) {
-    const std::string bytes = file.read(stored);
-    const auto* const data = reinterpret_cast<const std::byte*>(bytes.data());
-    values.tensors[key] = {stored.dtype, stored.shape, {data, data + bytes.size()}};
-  }
-  for (const auto& [key, word] : file.metadata()) {
-    restore_complex(path.string(), key, word, values.tensors);
-  }
-  const auto identity = file.metadata().find(std::string(kIdentity));
-  if (identity != file.metadata().end()) values.identity = identity->second;
-  return values;
-}
-
-/// A key with the current name of its phase: files of records of 1.x have other names.
-std::string with_word_of_today(const std::string& key) {
-  const std::size_t begin = key.find('/') + 1;
-  const std::size_t end = key.find('/', begin);
-  if (begin == 0 || end == key.npos) return key;
-  const auto phase = parse<Phase>(key.substr(begin, end - begin));
-  return phase ? fmt::format("{}{}{}", key.substr(0, begin), name(*phase), key.substr(end)) : key;
-}
-
 }  // namespace
 
 std::string snapshot_key(const Observation& observation) {
@@ -114,18 +89,23 @@ void write_safetensors(const std::filesystem::path& path,
 }
 
 Snapshot read_snapshot(const std::filesystem::path& path) {
-  Snapshot read = read_file(path);
-  std::map<std::string, SnapshotTensor> tensors;
-  for (auto& [key, tensor] : read.tensors) {
-    if (tensors.try_emplace(with_word_of_today(key), std::move(tensor)).second) continue;
-    throw malformed(path.string(), 0, 0, "every key once, in older words or in newer ones", key);
+  const SafetensorsFile file(path, kLargestSnapshot);
+  Snapshot values;
+  for (const auto& [key, stored] : file.tensors()) {
+    const std::string bytes = file.read(stored);
+    const auto* const data = reinterpret_cast<const std::byte*>(bytes.data());
+    values.tensors[key] = {stored.dtype, stored.shape, {data, data + bytes.size()}};
   }
-  read.tensors = std::move(tensors);
-  return read;
+  for (const auto& [key, word] : file.metadata()) {
+    restore_complex(path.string(), key, word, values.tensors);
+  }
+  const auto identity = file.metadata().find(std::string(kIdentity));
+  if (identity != file.metadata().end()) values.identity = identity->second;
+  return values;
 }
 
 std::map<std::string, SnapshotTensor> read_safetensors(const std::filesystem::path& path) {
-  return read_file(path).tensors;
+  return read_snapshot(path).tensors;
 }
 
 }  // namespace lockstep

@@ -80,13 +80,13 @@ class Soundness {
 
   void require_all_planned() const {
     const PlannedCounts found = counts_of(run_);
-    if (!run_.planned || *run_.planned == found) return;
+    if (run_.planned == found) return;
     const auto counts_in_words = [](const PlannedCounts& counts) {
       const std::string jobs = counts.jobs == 0 ? "" : " and " + counted(counts.jobs, "job");
       return fmt::format("{}{} with {}", counted(counts.cells, "cell"), jobs,
                          counted(counts.claims, "claim"));
     };
-    refuse(fmt::format("the {} that were planned", counts_in_words(*run_.planned)),
+    refuse(fmt::format("the {} that were planned", counts_in_words(run_.planned)),
            counts_in_words(found));
   }
 
@@ -120,18 +120,12 @@ class Soundness {
     }
   }
 
-  /// A cell that was not run has none. Records that count their cells always run a reference with
-  /// all its perturbed copies; older records may have fewer.
+  /// A cell that was not run has none. A reference is run with all its perturbed copies.
   void require_processes(const CellRecord& cell) const {
     const bool is_reference = cell.cell.role == Role::reference;
     const int all = is_reference ? 1 + kPerturbedReferences : cell.cell.world_size;
-    const bool may_be_fewer = is_reference && !run_.planned;
-    const bool fits = cell.processes == 0 || cell.processes == all ||
-                      (may_be_fewer && cell.processes >= 1 && cell.processes < all);
-    if (!fits) {
-      refuse(
-          fmt::format("{} with {}{} processes", cell.folder, may_be_fewer ? "at most " : "", all),
-          std::to_string(cell.processes));
+    if (cell.processes != 0 && cell.processes != all) {
+      refuse(fmt::format("{} with {} processes", cell.folder, all), std::to_string(cell.processes));
     }
     require_exits(cell);
   }

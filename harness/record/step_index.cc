@@ -74,7 +74,7 @@ std::filesystem::path index_file(const std::filesystem::path& journal) {
 
 namespace {
 
-constexpr std::string_view kIndexMagic = "lockstep step index 1\n";
+constexpr FileKind kIndexKind{"a step index", "lockstep step index ", "1"};
 
 // A step has one entry per replica group. A step without groups has one entry for no group.
 struct Word {
@@ -183,7 +183,7 @@ bool is_same_step(const IndexedStep& a, const IndexedStep& b) {
 
 StepIndexWriter::StepIndexWriter(const std::filesystem::path& path, std::string_view identity)
     : file_(path) {
-  file_.append(file_header(kIndexMagic, identity));
+  file_.append(file_header(kIndexKind, identity));
 }
 
 void StepIndexWriter::append(const IndexedStep& step) { file_.append(entries_of(step)); }
@@ -234,7 +234,7 @@ std::size_t add_entries(const std::filesystem::path& path, std::string_view text
 
 StepIndex read_step_index(const std::filesystem::path& path) {
   const std::string text = read_text(path, kLargestIndex);
-  StepIndex index{identity_in_header(text, kIndexMagic, path, "a step index"), {}};
+  StepIndex index{identity_in_header(text, kIndexKind, path), {}};
   std::uint64_t missing = 0;
   add_entries(path, std::string_view(text).substr(kFileHeaderSize), kFileHeaderSize, index.steps,
               missing);
@@ -245,8 +245,11 @@ StepIndex read_step_index(const std::filesystem::path& path) {
 std::vector<IndexedStep> StepIndexReader::completed() {
   constexpr std::uint64_t kMostAtOnce = 1 << 24;
   const RegularFile file(path_, kLargestIndex);
-  if (offset_ == 0) offset_ = kFileHeaderSize;
-  if (file.size() <= offset_) return {};
+  if (file.size() <= std::max<std::uint64_t>(offset_, kFileHeaderSize)) return {};
+  if (offset_ == 0) {
+    identity_in_header(file.read(0, kFileHeaderSize), kIndexKind, path_);
+    offset_ = kFileHeaderSize;
+  }
   const std::string text = file.read(offset_, std::min(file.size() - offset_, kMostAtOnce));
   offset_ += add_entries(path_, text, offset_, steps_, missing_);
   if (steps_.size() < 2) return {};

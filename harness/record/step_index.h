@@ -90,7 +90,8 @@ class StepIndexReader {
   explicit StepIndexReader(std::filesystem::path path) : path_(std::move(path)) {}
 
   /// The steps that were completed since the last call: a step is complete when the next one has an
-  /// entry. Throws Error (usage) for an entry with a wrong checksum.
+  /// entry. Throws Error (usage) for a file of another format and for an entry with a wrong
+  /// checksum.
   std::vector<IndexedStep> completed();
 
   /// The step after those, as far as it has an entry; null: there is none. Its rank may add rows.

@@ -20,8 +20,7 @@ bool was_run(const Execution& execution) {
 
 const StepReader* EvidenceOfRun::of(const std::string& cell_folder) {
   const CellRecord* const cell = cell_in(cell_folder);
-  // Planned counts show that the record's version signs its files.
-  return cell ? open(*cell, writers_of(*cell, run_.planned.has_value())) : nullptr;
+  return cell ? open(*cell, writers_of(*cell)) : nullptr;
 }
 
 const StepReader* EvidenceOfRun::of(const JobRecord& job) {
@@ -80,23 +79,12 @@ std::optional<RankExit> EvidenceOfRun::first_exit_of(const std::string& cell_fol
   return cell ? std::optional(cell->exits.front()) : std::nullopt;
 }
 
-bool EvidenceOfRun::has_unsigned() const {
-  return std::any_of(read_.begin(), read_.end(),
-                     [](const auto& entry) { return !entry.second->is_signed(); });
-}
-
-bool EvidenceOfRun::has_unlisted() const {
-  const auto is_unlisted = [](const Execution& one) { return was_run(one) && !one.manifest; };
-  return std::any_of(run_.cells.begin(), run_.cells.end(), is_unlisted);
-}
-
 const StepReader* EvidenceOfRun::open(const Execution& execution, Writers writers) {
   auto& evidence = read_[execution.folder];
   if (evidence) return evidence.get();
   Reading reading = reading_;
   if (index_faults_.contains(execution.folder)) reading.index = IndexUse::ignored;
   evidence = open_execution(folder_, execution, std::move(writers), reading);
-  require_digest_of_run(*evidence, execution);
   for (const std::string& fault : evidence->index_faults()) {
     index_faults_[execution.folder] = fault;
   }
@@ -110,16 +98,6 @@ bool EvidenceOfRun::has_part_in(const std::string& job_folder, const fs::path& f
            std::any_of(job.parts.begin(), job.parts.end(),
                        [&](const JobPart& part) { return folder_ / part.folder == folder; });
   });
-}
-
-/// Cells are also compared by digest: with their references and repetitions.
-void EvidenceOfRun::require_digest_of_run(const StepReader& evidence,
-                                          const Execution& execution) const {
-  if (evidence.digest().empty() || evidence.digest() == run_.environment.digest) return;
-  throw malformed(
-      (folder_ / execution.folder).string(), 0, 0,
-      fmt::format("journals with digests by {}, as the record says", run_.environment.digest),
-      evidence.digest());
 }
 
 const CellRecord* EvidenceOfRun::cell_in(const std::string& folder) const {

@@ -49,18 +49,8 @@ class EvidenceOfRun {
   /// The exit of rank 0 of that cell.
   std::optional<RankExit> first_exit_of(const std::string& cell_folder) const;
 
-  /// Whether any file read does not name its writer.
-  bool has_unsigned() const;
-
-  /// Whether a cell was run whose files are not listed.
-  bool has_unlisted() const;
-
-  /// Whether digests follow a definition that this program does not implement.
-  bool has_other_digests() const { return run_.environment.digest != kDigestName; }
-
  private:
   const StepReader* open(const Execution& execution, Writers writers);
-  void require_digest_of_run(const StepReader& evidence, const Execution& execution) const;
   const CellRecord* cell_in(const std::string& folder) const;
   bool has_part_in(const std::string& job_folder, const std::filesystem::path& folder) const;
 

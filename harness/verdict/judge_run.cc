@@ -228,7 +228,9 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   }
   const std::string index_fault = evidence.index_fault_of(cell.folder);
   if (!index_fault.empty()) add_check(cell, "has step indices that fit its journals", index_fault);
-  const auto faults = evidence.faults_of(cell, execution_identity(cell.cell));
+  const auto faults = cell.manifest
+                          ? evidence.faults_of(cell, execution_identity(cell.cell))
+                          : std::vector<std::string>{"no manifest of its files was written"};
   if (!faults.empty()) add_check(cell, "has the files that its ranks wrote", first_of(faults));
   evidence.forget_steps_but_of(cell.reference_folder);
 }
@@ -312,29 +314,6 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   evidence.forget_steps_but_of("");
 }
 
-/// Adds `note` once if `holds`.
-void note_where(bool holds, const std::string& note, RunRecord& run) {
-  std::erase(run.notes, note);
-  if (holds) run.notes.push_back(note);
-}
-
-/// Notes the checks that files of older versions do not allow.
-void note_age(RunRecord& run, const EvidenceOfRun& evidence) {
-  note_where(evidence.has_unsigned(),
-             "files of ranks do not name their process (before record version 1.4), so exchanged "
-             "ranks or cells would not be detected",
-             run);
-  note_where(evidence.has_unlisted(),
-             "files of ranks are in no manifest (before record version 2.0), so a well-formed "
-             "change would not be detected",
-             run);
-  note_where(evidence.has_other_digests(),
-             fmt::format("this program does not compute the journals' digests ({}): stored values "
-                         "were compared with the journals by their norms only",
-                         run.environment.digest),
-             run);
-}
-
 /// Compares each repeated cell with its first run.
 void check_repetitions(RunRecord& run, EvidenceOfRun& evidence) {
   for (CellRecord& cell : run.cells) {
@@ -356,7 +335,6 @@ void judge_cells(RunRecord& run, const fs::path& folder, EvidenceOfRun& evidence
   for (JobRecord& job : run.jobs) judge_job(job, evidence, reading);
   check_repetitions(run, evidence);
   tables.write_to(run);
-  note_age(run, evidence);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ bool is_named(const std::vector<std::string>& patterns, const std::string& tenso
                      [&](const std::string& pattern) { return matches(pattern, tensor); });
 }
 
-/// Records before 1.4 store only the first tensor.
+/// A finding about memory names the first tensor alone.
 std::vector<std::string> tensors_of(const Finding& finding) {
   return finding.tensors.empty() ? std::vector{finding.tensor} : finding.tensors;
 }

@@ -197,12 +197,6 @@ class Reader {
 
 void require_header(const std::string& path, const CsvRow* header, const CsvKind& kind) {
   const std::vector<std::string_view>& columns = kind.columns;
-  const auto is_column = [&](std::string_view cell, std::string_view column) {
-    return cell == column ||
-           std::any_of(kind.renamed.begin(), kind.renamed.end(), [&](const RenamedColumn& renamed) {
-             return renamed.name == column && renamed.former == cell;
-           });
-  };
   const auto column_at = [&](std::size_t i) {
     return i < columns.size() ? fmt::format("the column '{}'", columns[i])
                               : std::string("the end of the header");
@@ -210,7 +204,7 @@ void require_header(const std::string& path, const CsvRow* header, const CsvKind
   if (!header) throw malformed(path, 1, 1, column_at(0), "");
   const std::vector<std::string_view>& cells = header->cells;
   for (std::size_t i = 0; i < std::max(cells.size(), columns.size()); ++i) {
-    const bool same = i < cells.size() && i < columns.size() && is_column(cells[i], columns[i]);
+    const bool same = i < cells.size() && i < columns.size() && cells[i] == columns[i];
     if (!same) {
       throw malformed(path, header->line, static_cast<std::int64_t>(i) + 1, column_at(i),
                       i < cells.size() ? cells[i] : "");

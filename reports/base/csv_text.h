@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,19 +19,12 @@ struct CsvRow {
 /// Treatment of a last line without a newline.
 enum class TornTail { is_an_error, is_left_out };
 
-/// A column with another name in older files.
-struct RenamedColumn {
-  std::string_view name;
-  std::string_view former;
-};
-
 /// Format of one kind of CSV file.
 struct CsvKind {
   const std::vector<std::string_view>& columns;
   TornTail torn_tail = TornTail::is_an_error;
   std::uint64_t most_bytes = 0;  ///< larger files are rejected
   bool has_remark = false;       ///< the line `# ...` may precede the header
-  std::span<const RenamedColumn> renamed = {};
 };
 
 /// Content of a CSV file apart from its rows.

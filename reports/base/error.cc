@@ -143,6 +143,16 @@ Error malformed(std::string_view path, std::int64_t line, std::int64_t column,
   return usage(fmt::format("{}: expected {}, found {}.", place, expected, seen));
 }
 
+Error other_version(std::string_view path, std::string_view what, std::string_view found,
+                    std::string_view own) {
+  const std::string version =
+      found.empty() ? "without a version" : fmt::format("of version '{}'", shown(found));
+  return usage(fmt::format(
+      "{} is {} {}, but this program reads version {}: use the Lockstep that wrote it, or record "
+      "the run again.",
+      without_controls(path), what, version, own));
+}
+
 Error unreadable(std::string_view path, std::string_view why) {
   return unreadable(path, why, "Give a path that can be read");
 }

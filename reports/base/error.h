@@ -40,6 +40,11 @@ Error bad_value(std::string_view option, std::string_view given, std::string_vie
 Error malformed(std::string_view path, std::int64_t line, std::int64_t column,
                 std::string_view expected, std::string_view found);
 
+/// The file at `path` is `what` ("a record") of the version `found` (empty: it says none), but this
+/// program reads the version `own`.
+Error other_version(std::string_view path, std::string_view what, std::string_view found,
+                    std::string_view own);
+
 /// The file or folder at `path` cannot be read; `why` is the system's message.
 Error unreadable(std::string_view path, std::string_view why);
 

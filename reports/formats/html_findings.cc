@@ -107,12 +107,10 @@ std::string course_in_html(const Finding& finding) {
 }
 
 std::string kind_in_html(const Finding& finding) {
-  if (!finding.kind) return "";
-  const std::string_view kind = name(*finding.kind);
   return fmt::format(
       "<b>{0}</b>: {1} <span class=\"soft\">More: <code>lockstep explain {0}</code>"
       "</span>",
-      kind, in_html(meaning_of(*finding.kind)));
+      name(finding.kind), in_html(meaning_of(finding.kind)));
 }
 
 std::string failure_in_html(const Finding& finding) {
@@ -122,7 +120,7 @@ std::string failure_in_html(const Finding& finding) {
 }
 
 std::string heading(const Finding& finding) {
-  std::string text = finding.kind ? std::string(name(*finding.kind)) : sentence(finding.claim);
+  std::string text(name(finding.kind));
   if (finding.step > 0) text += fmt::format(" from step {}", finding.step);
   if (!finding.tensor.empty()) text += ": " + name_in_html(finding.tensor);
   return text;
@@ -189,9 +187,8 @@ void HtmlFindings::add_row(const FindingPlace& place, const Finding& finding) {
   table_.add({count_ <= kMostInFull ? fmt::format("<a href=\"#finding-{0}\">{0}</a>", count_)
                                     : std::to_string(count_),
               finding.step > 0 ? std::to_string(finding.step) : "-",
-              finding.kind ? std::string(name(*finding.kind)) : in_html(sentence(finding.claim)),
-              in_html(finding.tensor, 120), ranks, in_html(finding.ratio_in_words, 80),
-              in_html(place.title, 120)});
+              std::string(name(finding.kind)), in_html(finding.tensor, 120), ranks,
+              in_html(finding.ratio_in_words, 80), in_html(place.title, 120)});
 }
 
 std::string HtmlFindings::table() const {

@@ -151,13 +151,13 @@ std::string recording_in_words(const JobRecord& job) {
          ": nothing to compare between ranks, but a reference for other jobs";
 }
 
-/// The kind of the earliest difference, else of the first finding. Empty: it has none.
+/// The kind of the earliest difference, else of the first finding. Empty: there is none.
 std::string kind_of_first(const JobRecord& job) {
   const Finding* first = first_fault_of_values(job);
   for (const ClaimResult& result : job.results) {
     if (!first && !result.findings.empty()) first = &result.findings.front();
   }
-  return first && first->kind ? std::string(name(*first->kind)) : "";
+  return first ? std::string(name(first->kind)) : "";
 }
 
 /// That nothing was compared has a reason, if not all ranks finished.

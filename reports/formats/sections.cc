@@ -279,7 +279,7 @@ std::string margin_in_words(const ClaimResult& result) {
   const std::string off = fmt::format(
       "off by at most {} the tolerance",
       margin > 1 ? fmt::format("{:.2g} times", margin) : fmt::format("{:.3g} % of", 100 * margin));
-  // A record of version 1.0 has no tolerance.
+  // A record may lack it.
   if (!result.tolerance) return off;
   const std::string from =
       result.tolerance_from.empty() ? "" : fmt::format(" ({})", result.tolerance_from);

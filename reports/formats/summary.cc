@@ -26,7 +26,7 @@ SummaryJson or_null(const std::optional<Value>& value) {
 
 SummaryJson summary_of(std::string_view label, const Finding& finding) {
   SummaryJson json;
-  json["kind"] = finding.kind ? SummaryJson(name(*finding.kind)) : SummaryJson();
+  json["kind"] = name(finding.kind);
   json["keys"] = keys_of(label, finding);
   json["claim"] = sentence(finding.claim);
   json["step"] = finding.step;

@@ -20,8 +20,6 @@ template <>
 struct Names<Phase> {
   static constexpr std::array<std::string_view, 4> values{"pre_forward", "post_backward",
                                                           "pre_step", "post_step"};
-  static constexpr std::array<std::string_view, 4> former{"forward", "backward", "reduced",
-                                                          "stepped"};
 };
 
 /// Role of a tensor in training. New kinds are added at the end.

@@ -189,7 +189,7 @@ struct Execution {
   /// The foreign launcher that started the ranks: "mpirun -n 2"; empty: Lockstep started them.
   std::string launcher;
   std::vector<RankExit> exits;
-  std::optional<ManifestSeal> manifest = {};  ///< absent: not run, or before 2.0
+  std::optional<ManifestSeal> manifest = {};  ///< absent: not run, or killed before
   std::vector<Claim> claims;
   std::vector<ClaimResult> results;  ///< one per claim, in the same order; empty before judging
   ObservedSteps steps;               ///< of the judged execution

@@ -19,29 +19,12 @@ constexpr std::array<std::string_view, 9> kLossOfPeer{"Connection closed by peer
                                                       "Application timeout caused pair closure",
                                                       "not called a collective"};
 
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 bool is_loss_of_peer(const std::string& error) {
-  return std::any_of(kLossOfPeer.begin(), kLossOfPeer.end(),
-                     [&](std::string_view words) { return contains(error, words); });
-}
-
-ExitCause cause_by_sentences(const RankExit& end) {
-  if (end.kind == ExitKind::raised) {
-    return is_loss_of_peer(end.error) ? ExitCause::lost_peer : ExitCause::none;
-  }
-  if (end.kind != ExitKind::unfinished) return ExitCause::none;
-  const std::string& detail = end.detail;
-  if (detail.starts_with("stopped ")) return ExitCause::stopped;
-  if (detail.starts_with("limit of ")) return ExitCause::time_limit;
-  if (detail.starts_with("interrupted ")) return ExitCause::interrupted;
-  if (contains(detail, "no word of it")) return ExitCause::unseen;
-  const bool is_for_another = detail.starts_with("ended ") && contains(detail, " after rank ");
-  return is_for_another ? ExitCause::peer_failed : ExitCause::none;
+  return std::any_of(kLossOfPeer.begin(), kLossOfPeer.end(), [&](std::string_view words) {
+    return error.find(words) != std::string::npos;
+  });
 }
 
 }  // namespace lockstep

@@ -90,7 +90,7 @@ struct Finding {
   /// Of ranks whose values were not stored: `relative_difference`, `ratio` and `cosine` are
   /// estimates between the first two groups, and this is the relative error of the first.
   std::optional<double> estimate_error = {};
-  std::optional<FindingKind> kind = {};      ///< absent in records of 1.x
+  FindingKind kind = FindingKind::wrong_values;
   std::optional<NonFiniteBirth> birth = {};  ///< for `stay_finite`; absent: not observed
 
   bool operator==(const Finding&) const = default;

@@ -33,10 +33,9 @@ void add_keys(const std::string& label, const Execution& execution, std::set<std
 
 }  // namespace
 
-std::string key_of(std::optional<FindingKind> kind, std::string_view label, const Claim& claim,
+std::string key_of(FindingKind kind, std::string_view label, const Claim& claim,
                    std::string_view tensor) {
-  std::string key =
-      fmt::format("{} | {} | {}", kind ? name(*kind) : "unknown", label, words_of(claim));
+  std::string key = fmt::format("{} | {} | {}", name(kind), label, words_of(claim));
   if (!tensor.empty()) key += fmt::format(" | {}", tensor);
   return plain(key);
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +11,7 @@ namespace lockstep {
 /// Identity of a finding over runs: "gradients-differ | torchrun train.py | agree_across_ranks
 /// gradient pre_step | encoder.weight". It has no step, rank or value, so it stays when a run is
 /// repeated. `label`: of the cell or job. One line; control characters become `\x0a`.
-std::string key_of(std::optional<FindingKind> kind, std::string_view label, const Claim& claim,
+std::string key_of(FindingKind kind, std::string_view label, const Claim& claim,
                    std::string_view tensor);
 
 /// The keys of a finding: one for each tensor that breaks the claim in its first step.

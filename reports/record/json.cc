@@ -82,8 +82,7 @@ std::string without_commands(const std::string& json) {
 }
 
 std::string render_json(const RunRecord& run) {
-  Json document = {{"schema", kSchemaName},
-                   {"version", fmt::format("{}.{}", kSchemaMajor, kSchemaMinor)}};
+  Json document = {{"schema", kSchemaName}, {"version", kSchemaVersion}};
   document.update(to_json(without_secrets(run)));
   return without_commands(document.dump(2, ' ', false, Json::error_handler_t::replace)) + "\n";
 }

@@ -11,7 +11,7 @@ namespace lockstep {
 std::string render_json(const RunRecord& run);
 
 /// Reads the output of `render_json`; errors name `path`. Throws Error (usage) when the text is
-/// malformed or of another major version of the schema.
+/// malformed or of another version of the schema.
 RunRecord read_json(const std::string& text, const std::string& path);
 
 /// The same JSON without characters that a terminal or CI service would obey: inside strings, where

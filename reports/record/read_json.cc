@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -12,7 +11,6 @@
 
 #include "reports/base/error.h"
 #include "reports/base/names.h"
-#include "reports/record/exit_cause.h"
 #include "reports/record/json.h"
 #include "reports/record/record_fields.h"
 
@@ -32,8 +30,8 @@ std::string json_in_words(const SortedJson& value) {
 /// A value and its position in the file, for errors: "record.json: cells[0].exits[1].code".
 class Node {
  public:
-  Node(const SortedJson& json, const std::string& file, int version, std::string where = "")
-      : value(json), version_(version), path_(file), place_(std::move(where)) {}
+  Node(const SortedJson& json, const std::string& file, std::string where = "")
+      : value(json), path_(file), place_(std::move(where)) {}
 
   const SortedJson& value;
 
@@ -41,29 +39,16 @@ class Node {
     return wrong(place_, expected, json_in_words(value));
   }
 
-  /// The name of a field in a record of this version.
-  template <class Owner, class Value>
-  std::string_view name_of(const Field<Owner, Value>& field) const {
-    return version_ < kSince2 && !field.former.empty() ? field.former : field.name;
-  }
-
-  /// Whether a record of this version may lack `field`.
-  template <class Owner, class Value>
-  bool may_lack(const Field<Owner, Value>& field) const {
-    return version_ < field.since && value.is_object() &&
-           !value.contains(std::string(name_of(field)));
-  }
-
   Node at(std::string_view field) const {
     if (!value.is_object()) throw error("an object");
     const auto found = value.find(std::string(field));
     const std::string inside = fmt::format("{}{}{}", place_, place_.empty() ? "" : ".", field);
     if (found == value.end()) throw wrong(inside, "a value", "");
-    return {*found, path_, version_, inside};
+    return {*found, path_, inside};
   }
 
   Node at(std::size_t index) const {
-    return {value[index], path_, version_, fmt::format("{}[{}]", place_, index)};
+    return {value[index], path_, fmt::format("{}[{}]", place_, index)};
   }
 
  private:
@@ -71,7 +56,6 @@ class Node {
     return malformed(where.empty() ? path_ : path_ + ": " + where, 0, 0, expected, found);
   }
 
-  int version_;  ///< of the document
   const std::string& path_;
   std::string place_;  ///< empty for the whole document
 };
@@ -149,10 +133,7 @@ void read(const Node& node, std::optional<T>& value) {
 
 template <HasFields T>
 void read(const Node& node, T& value) {
-  for_each_field<T>([&](const auto& field) {
-    if (node.may_lack(field)) return;
-    read(node.at(node.name_of(field)), value.*field.member);
-  });
+  for_each_field<T>([&](const auto& field) { read(node.at(field.name), value.*field.member); });
 }
 
 /// Line and column of a byte in a text, both from 1.
@@ -222,106 +203,26 @@ SortedJson parse_document(const std::string& text, const std::string& path) {
   }
 }
 
-/// The minor version of `version` if its major version is `major`: 7 of "1.7". At most four digits.
-std::optional<int> minor_of(const std::string& version, int major) {
-  constexpr std::size_t kMostDigits = 4;
-  const std::string prefix = fmt::format("{}.", major);
-  if (!version.starts_with(prefix)) return std::nullopt;
-  const std::string digits = version.substr(prefix.size());
-  const bool is_number = !digits.empty() && digits.size() <= kMostDigits &&
-                         digits.find_first_not_of("0123456789") == digits.npos;
-  return is_number ? std::optional(std::stoi(digits)) : std::nullopt;
-}
-
-/// The version of a document. A program that knows 2.0 reads "2.7" and vice versa, because fields
-/// are only added within a major version.
-int version_of(const Node& root) {
+/// Before anything else is read: what another version means is unknown.
+void require_version(const Node& root, const std::string& path) {
   const Node schema = root.at("schema");
   if (schema.value != kSchemaName) throw schema.error(fmt::format("\"{}\"", kSchemaName));
-  const Node node = root.at("version");
-  std::string version;
-  read(node, version);
-  if (const auto minor = minor_of(version, kSchemaMajor)) return kSince2 + *minor;
-  if (const auto minor = minor_of(version, 1)) return std::min(*minor, kSince2 - 1);
-  throw node.error(
-      fmt::format("version 1.x or {}.x of the schema, which this program reads; write the record "
-                  "again with this program",
-                  kSchemaMajor));
-}
-
-/// First version that records exit causes and which choices are defaults.
-constexpr int kSinceCauses = 5;
-
-/// A folder names the non-default choices: "...-tiles=4-view=on".
-bool names(const std::string& folder, const AxisValue& chosen) {
-  const std::string name = fmt::format("-{}={}", chosen.axis, chosen.value);
-  for (auto at = folder.find(name); at != folder.npos; at = folder.find(name, at + 1)) {
-    const std::size_t end = at + name.size();
-    if (end == folder.size() || folder[end] == '-') return true;
-  }
-  return false;
-}
-
-/// First version that records the treatment of collectives and names published tables after their
-/// source.
-constexpr int kSinceCollectives = 6;
-
-/// From `--collectives` in the command that made the record.
-Collectives collectives_of(const std::vector<std::string>& command) {
-  const std::string option = "--collectives";
-  for (std::size_t i = 0; i < command.size(); ++i) {
-    const std::string& word = command[i];
-    std::optional<Collectives> found;
-    if (word == option && i + 1 < command.size()) found = parse<Collectives>(command[i + 1]);
-    if (word.starts_with(option + "=")) found = parse<Collectives>(word.substr(option.size() + 1));
-    if (found) return *found;
-  }
-  return Collectives::log;
-}
-
-/// Published tables whose earlier names did not show their source.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kTablesRenamed{
-    std::pair{"seed-001-training", "unsloth-3809-training"},
-    {"seed-002-drift", "opentslm-49-drift"},
-    {"seed-002-gradients", "opentslm-49-gradients"},
-    {"seed-002-pipeline", "opentslm-49-pipeline"}};
-
-void rename_tables(RunRecord& run) {
-  for (CellRecord& cell : run.cells) {
-    for (std::string& table : cell.expectation.meets) {
-      for (const auto& [before, now] : kTablesRenamed) {
-        if (table == before) table = now;
-      }
-    }
-  }
-}
-
-void derive_collectives(RunRecord& run) {
-  const Collectives collectives = collectives_of(run.command);
-  for (CellRecord& cell : run.cells) {
-    if (cell.cell.role != Role::reference) cell.cell.collectives = collectives;
-  }
-}
-
-void derive_causes_and_defaults(RunRecord& run) {
-  for (CellRecord& cell : run.cells) {
-    for (RankExit& end : cell.exits) end.cause = cause_by_sentences(end);
-    for (AxisValue& chosen : cell.cell.axes) chosen.is_default = !names(cell.folder, chosen);
-  }
+  const auto version = root.value.find("version");
+  const SortedJson found = version == root.value.end() ? SortedJson("") : *version;
+  if (found == kSchemaVersion) return;
+  throw other_version(path, "a record",
+                      found.is_string() ? found.get<std::string>() : json_in_words(found),
+                      kSchemaVersion);
 }
 
 }  // namespace
 
 RunRecord read_json(const std::string& text, const std::string& path) {
   const SortedJson document = parse_document(text, path);
-  const int version = version_of(Node(document, path, kSince2));
+  const Node root(document, path);
+  require_version(root, path);
   RunRecord run;
-  read(Node(document, path, version), run);
-  if (version < kSinceCauses) derive_causes_and_defaults(run);
-  if (version < kSinceCollectives) {
-    derive_collectives(run);
-    rename_tables(run);
-  }
+  read(root, run);
   return run;
 }
 

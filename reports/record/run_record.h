@@ -16,12 +16,10 @@
 
 namespace lockstep {
 
-/// Name and version of the record's schema (reports/record/record.schema.json). Within a major
-/// version fields are only added; removing or renaming one requires a new major version. Records of
-/// 1.x are read by their old names; a later major version is rejected.
+/// Name and version of the record's schema (reports/record/record.schema.json). Any change of a
+/// field is a new version. Only records of this version are read.
 inline constexpr std::string_view kSchemaName = "lockstep.record";
-inline constexpr int kSchemaMajor = 2;
-inline constexpr int kSchemaMinor = 0;
+inline constexpr std::string_view kSchemaVersion = "1.0";
 
 /// One expectation of a cell, compared with the findings.
 struct Check {
@@ -327,8 +325,8 @@ struct RunRecord {
   std::vector<CellRecord> cells;
   std::vector<JobRecord> jobs;
   std::vector<Table> tables;
-  std::vector<std::string> notes;             ///< about the run as a whole: "134 of 512 choices"
-  std::optional<PlannedCounts> planned = {};  ///< absent in records before 1.4
+  std::vector<std::string> notes;  ///< about the run as a whole: "134 of 512 choices"
+  PlannedCounts planned = {};
 
   bool operator==(const RunRecord&) const = default;
 };

@@ -23,7 +23,7 @@ class OnARecord : public testing::Test {
     RunRecord run = literal_run();
     run.cells.resize(1);
     run.cells.front().reference_folder.clear();
-    run.planned.reset();
+    run.planned = counts_of(run);
     for (RankExit& end : run.cells.front().exits) end = {end.rank, ExitKind::signalled, 9};
     fs::create_directories(folder_.path() / "run" / run.cells.front().folder);
     write_text(folder_.path() / "run/record.json", render_json(run));

@@ -31,6 +31,7 @@ RunRecord record_started(const std::string& utc, bool is_judged = true) {
   job.id = "3f9c2a";
   job.folder = "job";
   job.title = "torchrun train.py";
+  run.planned = counts_of(run);
   if (!is_judged) return run;
   job.world_size = job.processes = 2;
   job.exits = {{.rank = 0}, {.rank = 1}};
@@ -46,8 +47,9 @@ class Runs : public testing::Test {
   fs::path runs() const { return place_.path() / "runs"; }
   fs::path folder(const std::string& name) const { return runs() / name; }
 
-  void add(const std::string& name, const RunRecord& run) const {
+  void add(const std::string& name, RunRecord run) const {
     fs::create_directories(folder(name) / "job");
+    run.planned = counts_of(run);
     save_record(folder(name), run);
     write_text(folder(name) / "job/rank-0.csv", "rows");
   }
@@ -99,7 +101,6 @@ TEST_F(Runs, OfSeveralMachinesAreOne) {
 TEST_F(Runs, OfScenariosAreCounted) {
   RunRecord run = literal_run();
   run.jobs.clear();
-  run.planned.reset();
   std::erase_if(run.cells, [](const auto& cell) { return cell.cell.role == Role::reference; });
   for (CellRecord& cell : run.cells) {
     cell.reference_folder.clear();

@@ -53,7 +53,7 @@ class RunOnRecord : public testing::Test {
     RunRecord run = literal_run();
     run.cells.resize(1);
     run.cells.front().reference_folder.clear();
-    run.planned.reset();
+    run.planned = counts_of(run);
     for (RankExit& end : run.cells.front().exits) end = {end.rank, ExitKind::signalled, 9};
     std::filesystem::create_directories(folder_.path() / run.cells.front().folder);
     write_text(folder_.path() / "record.json", render_json(run));
@@ -80,6 +80,26 @@ TEST_F(RunOnRecord, WhoseReportCannotBeWrittenIsRefused) {
   const Outcome outcome = lockstep("report . >/dev/full");
   EXPECT_EQ(outcome.status, 64);
   EXPECT_THAT(outcome.err, HasSubstr("standard output"));
+}
+
+TEST_F(RunOnRecord, OfAnotherVersionIsRefusedByEveryCommandThatReadsIt) {
+  ASSERT_EQ(
+      lockstep("--version && sed -i 's/\"version\": \"1.0\"/\"version\": \"1.1\"/' record.json")
+          .status,
+      0);
+  const std::string table = LOCKSTEP_SOURCE_DIR "/reference/published/opentslm-49-drift.csv";
+  const std::string refusal =
+      "record.json is a record of version '1.1', but this program reads version 1.0: use the "
+      "Lockstep that wrote it, or record the run again.\n";
+  for (const std::string& arguments :
+       {std::string("report ."), std::string("diff . ."), std::string("pack . --out ../p.tar.gz"),
+        "compare " + table + " ."}) {
+    const Outcome outcome = lockstep(arguments);
+    EXPECT_EQ(outcome.status, 64) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr(refusal)) << arguments;
+    EXPECT_EQ(lines_of(outcome.err).size(), 1U) << outcome.err;
+    EXPECT_EQ(outcome.out, "") << arguments;
+  }
 }
 
 TEST_F(RunOnRecord, IsComparedWithoutACatalogue) {

@@ -33,7 +33,7 @@ TEST(VersionAsJson, SaysWhatIsInstalled) {
   EXPECT_TRUE(answer["catalogue_fault"].is_null());
   EXPECT_EQ(answer["backends"][0], "gloo");
   EXPECT_EQ(answer["formats"][0], "console");
-  EXPECT_EQ(answer["record"], "2.0");
+  EXPECT_EQ(answer["record"], "1.0");
   EXPECT_EQ(answer["watch_interface"], LOCKSTEP_WATCH_INTERFACE);
   EXPECT_FALSE(answer["build_type"].get<std::string>().empty());
   EXPECT_THAT(answer["compiler"].get<std::string>(), HasSubstr(" "));

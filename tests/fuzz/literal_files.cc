@@ -57,16 +57,6 @@ std::vector<LiteralFile> files_of_rank() {
   return files;
 }
 
-std::string first_journal() {
-  return "# rank 1 of a cell\n"
-         "seq,step,micro_batch,phase,kind,name,dtype,global_shape,offset,local_shape,replica_group,"
-         "not_comparable,digest,norm,minimum,maximum,non_finite\n"
-         "0,1,0,pre_step,gradient,w,float32,4x6,0x3,4x3,,,aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa,1.5,-1,"
-         "2,0\n"
-         "1,2,0,pre_step,gradient,w,float32,4x6,0x3,4x3,,,aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa,1.5,-1,"
-         "2,0\n";
-}
-
 std::string sketches() {
   return written("s", [](const fs::path& folder) {
     SketchWriter writer(folder / "s", "");
@@ -143,7 +133,8 @@ std::string stacks() {
 }
 
 /// Small enough to be changed as a whole.
-std::string compact(const RunRecord& run) {
+std::string compact(RunRecord run) {
+  run.planned = counts_of(run);
   return nlohmann::ordered_json::parse(render_json(run)).dump();
 }
 
@@ -325,7 +316,6 @@ std::vector<LiteralFile> literal_seeds() {
       {"elsewhere", literal_elsewhere()},
       {"facts", literal_facts()},
       {"journal", journal_part("rank-0.csv")},
-      {"journal", first_journal()},
       {"known-findings", "# known\n\n" + lines_of_keys(keys_of("a job", literal_divergence()))},
       {"log-tail", log_of_rank()},
       {"manifest", manifest()},

@@ -108,9 +108,8 @@ void also(const std::function<void()>& read) {
 
 void read_csv_text(std::string_view bytes) {
   static const std::vector<std::string_view> columns{"name", "count", "value"};
-  static constexpr std::array renamed{RenamedColumn{"count", "number"}};
   const fs::path file = as_file("csv-text", "table.csv", bytes);
-  const CsvKind kind{columns, TornTail::is_left_out, kLargestInput, true, renamed};
+  const CsvKind kind{columns, TornTail::is_left_out, kLargestInput, true};
   read_csv(file, kind, [&](const CsvRow& row) {
     unescape_cell(row.cells[0]);
     to_int(row, 1, file, columns);

@@ -95,7 +95,7 @@ std::vector<RankExit> reworded(std::vector<RankExit> exits, const std::string& w
   return exits;
 }
 
-/// Sentences about causes in older records, each of which once decided a verdict.
+/// Sentences that sound like causes.
 const std::vector<std::string> kSentences{"",
                                           "something else",
                                           "stopped by SIGSTOP",
@@ -129,7 +129,6 @@ TEST(RewordedExits, AreJudgedAlike) {
   }
 }
 
-/// The causes now decide what the sentences decided before.
 TEST(RewordedExits, AreToldApartByTheirCauses) {
   using enum ExitCause;
   ThreeRanks ranks;

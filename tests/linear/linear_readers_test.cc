@@ -218,6 +218,7 @@ RunRecord record_of_job(int ranks) {
   job.folder = "job";
   job.world_size = job.processes = ranks;
   for (int rank = 0; rank < ranks; ++rank) job.exits.emplace_back().rank = rank;
+  run.planned = counts_of(run);
   return run;
 }
 
@@ -418,6 +419,7 @@ Work record_of_cells(const fs::path& folder, int n) {
       if (role == Role::buggy) cell.reference_folder = run.cells[run.cells.size() - 2].folder;
     }
   }
+  run.planned = counts_of(run);
   write_text(folder / "record.json", render_json(run));
   return [=] { EXPECT_EQ(load_record(folder).cells.size(), static_cast<std::size_t>(2 * n)); };
 }

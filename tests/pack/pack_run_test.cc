@@ -394,8 +394,8 @@ TEST(Pack, OfScenariosKeepsTheirNames) {
   const TemporaryFolder folder;
   RunRecord run = literal_run();
   run.jobs.clear();
-  run.planned.reset();
   for (CellRecord& cell : run.cells) cell.processes = 0, cell.exits.clear();
+  run.planned = counts_of(run);
   save_record(folder.path(), run);
   EXPECT_THAT(refusal_of("",
                          [&] {
@@ -485,10 +485,19 @@ TEST(OpenedRun, RefusesAnArchiveWithoutAKnownLabel) {
   EXPECT_THAT(refusal_of_label(R"({"schema": "other", "version": "1.0"})"),
               HasSubstr("expected what 'lockstep pack' writes"));
   EXPECT_THAT(refusal_of_label(R"({"schema": "lockstep.pack", "version": "2.0"})"),
-              HasSubstr("expected a pack of version 1, found '2.0'"));
-  EXPECT_EQ(refusal_of_label(R"({"schema": "lockstep.pack", "version": "1.7",)"
-                             R"( "contents": "files", "masked_names": 0, "new": 1})"),
-            "accepted");
+              HasSubstr("pack.json is a pack of version '2.0', but this program reads version "
+                        "1.0: use the Lockstep that wrote it, or record the run again."));
+  const std::string rest = R"("contents": "files", "masked_names": 0})";
+  const auto refusal_of_version = [&](const std::string& version) {
+    return refusal_of_label(R"({"schema": "lockstep.pack", )" + version + rest);
+  };
+  EXPECT_EQ(refusal_of_version(R"("version": "1.0", "new": 1, )"), "accepted");
+  EXPECT_THAT(refusal_of_version(""), HasSubstr("is a pack without a version, but"));
+  for (const char* version : {"0", "1", "1e300", "\"1.1\"", "\"x\"", "[]", "null"}) {
+    EXPECT_THAT(refusal_of_version(std::string("\"version\": ") + version + ", "),
+                AllOf(HasSubstr("is a pack of version '"), HasSubstr("reads version 1.0")))
+        << version;
+  }
 }
 
 /// Whatever else an archive holds.

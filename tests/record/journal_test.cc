@@ -187,20 +187,6 @@ TEST_F(JournalFile, SaysWhoWroteIt) {
   EXPECT_EQ(read_journal(path_).identity, "");
 }
 
-TEST_F(JournalFile, SaysByWhichDefinitionItsDigestsAre) {
-  write({});
-  EXPECT_EQ(read_journal(path_).digest, "lockstep-2");
-  const std::string text = read_text(path_, kLargestFile);
-  const std::string rest = text.substr(text.find('\n'));
-  std::ofstream(path_) << "# journal 2, digest other" << rest;
-  EXPECT_EQ(read_journal(path_).digest, "other");
-  EXPECT_EQ(read_journal(path_).identity, "");
-  for (const char* remark : {"# journal 2, digest ", "# journal 2, digest , rank 1 of a cell"}) {
-    std::ofstream(path_) << remark << rest;
-    EXPECT_THAT(refusal(), testing::HasSubstr("expected the name of the digests' definition"));
-  }
-}
-
 TEST_F(JournalFile, CountsTheLineThatSaysWhoWroteIt) {
   { const JournalWriter journal(path_, "rank 1 of a cell"); }
   std::ofstream(path_, std::ios::app) << "x\n";
@@ -359,59 +345,6 @@ TEST_F(JournalFile, RefusesATableOfAnotherRank) {
               testing::HasSubstr("expected a table of rank 0 of a cell, found 'rank 1 of a cell'"));
   fs::remove(table);
   EXPECT_THROW(read_journal(path_), Error);
-}
-
-/// A journal from before record 2.0: each row describes its tensor in full.
-class JournalOfTheFirstKind : public JournalFile {
- protected:
-  const std::string header_ =
-      "seq,step,micro_batch,phase,kind,name,dtype,global_shape,offset,local_shape,replica_group,"
-      "not_comparable,digest,norm,minimum,maximum,non_finite\n";
-
-  static std::string row(int seq, int step, const std::string& name = "w") {
-    return std::to_string(seq) + "," + std::to_string(step) + ",0,pre_step,gradient," + name +
-           ",float32,4x6,0x3,4x3,,," + std::string(32, 'a') + ",1.5,-1,2,0\n";
-  }
-
-  void write_text(const std::string& text) const { std::ofstream(path_) << text; }
-};
-
-TEST_F(JournalOfTheFirstKind, IsRead) {
-  write_text("# rank 1 of a cell\n" + header_ + row(0, 1) + row(1, 1, "v") + row(2, 4) +
-             "3,4,0,pre");
-  const JournalReader reader(path_);
-  EXPECT_EQ(reader.digest(), "lockstep-1");
-  EXPECT_EQ(reader.identity(), "rank 1 of a cell");
-  EXPECT_TRUE(reader.has_torn_tail());
-  EXPECT_EQ(reader.rows(), 3);
-  EXPECT_EQ(reader.tensors().size(), 2U);
-  ASSERT_EQ(reader.steps().size(), 2U);
-  const Observation last = reader.read(reader.steps()[1]).at(0);
-  EXPECT_EQ(last.seq, 2);
-  EXPECT_EQ(last.step, 4);
-  EXPECT_EQ(last.name, "w");
-  EXPECT_EQ(last.local_shape, (std::vector<std::int64_t>{4, 3}));
-  EXPECT_EQ(to_text(last.statistics.minimum), "-1");
-}
-
-TEST_F(JournalOfTheFirstKind, IsReadByTheWordsOfAnOlderProgram) {
-  std::string text = header_ + row(0, 1);
-  for (const auto& [now, before] : {std::pair{",phase,", ",point,"},
-                                    {",pre_step,", ",reduced,"},
-                                    {",digest,", ",fingerprint,"}}) {
-    text.replace(text.find(now), std::string(now).size(), before);
-  }
-  write_text(text);
-  EXPECT_EQ(read_journal(path_).observations.at(0).phase, Phase::pre_step);
-  write_text(text.replace(text.find(",point,"), 7, ",moment,"));
-  EXPECT_THAT(refusal(), testing::HasSubstr("expected the column 'phase', found 'moment'"));
-}
-
-TEST_F(JournalOfTheFirstKind, RefusesAGapInSeq) {
-  write_text(header_ + row(0, 1) + row(2, 1));
-  EXPECT_EQ(refusal(), ":3:1: expected 1 as 'seq', found '2'.");
-  write_text(header_ + row(1, 1));
-  EXPECT_EQ(refusal(), ":2:1: expected 0 as 'seq', found '1'.");
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <functional>
+#include <span>
 
+#include "harness/record/digest.h"
 #include "harness/record/journal.h"
 #include "harness/record/journal_writer.h"
 #include "reports/base/error.h"
@@ -159,6 +161,32 @@ TEST_F(Manifest, IsKnownByItsSeal) {
   EXPECT_THAT(faults(), ElementsAre(HasSubstr("manifest.csv was changed")));
   fs::remove(manifest_file(folder_.path()));
   EXPECT_THAT(faults(), ElementsAre("manifest.csv is missing"));
+}
+
+TEST_F(Manifest, OfAnotherVersionIsRefused) {
+  const std::string list = text();
+  const auto refusal_with = [&](const std::string& begin) -> std::string {
+    const std::string changed = begin + list.substr(std::string("# manifest 1").size());
+    write("manifest.csv", changed);
+    seal_.bytes = static_cast<std::int64_t>(changed.size());
+    seal_.digest = to_text(digest_run(std::as_bytes(std::span(changed)), 0));
+    try {
+      faults();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refusal_with("# manifest 1"), "accepted");
+  EXPECT_THAT(refusal_with("# manifest 2"),
+              HasSubstr("manifest.csv is a manifest of version '2', but this program reads version "
+                        "1: use the Lockstep that wrote it, or record the run again."));
+  for (const std::string version : {"0", "-1", "1.0", "x", "99999999999999999999"}) {
+    EXPECT_THAT(refusal_with("# manifest " + version), HasSubstr("of version '" + version + "'"));
+  }
+  for (const char* begin : {"# manifest ", "# ", ""}) {
+    EXPECT_THAT(refusal_with(begin), HasSubstr("is a manifest without a version, but"));
+  }
 }
 
 /// Consistent changes of a file, the list and the record go undetected: the check is against faults

@@ -98,7 +98,7 @@ TEST_F(RankStatusFile, RefusesNumbersThatAreNotWhole) {
   for (const char* step : {"1.5", "1e300", "18446744073709551615", "1e999"}) {
     std::ofstream(file_) << "{\"step\": " << step
                          << ", \"line\": 0, \"ended\": true, \"raised\": false, \"is_own\": false, "
-                            "\"error\": \"\"}";
+                            "\"error\": \"\", \"cause\": \"none\", \"process\": \"\"}";
     EXPECT_THROW(read_rank_status(file_), Error) << step;
   }
 }

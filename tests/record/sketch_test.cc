@@ -373,7 +373,21 @@ TEST_F(SketchFile, RefusesADamagedEntry) {
 TEST_F(SketchFile, RefusesAnotherFormat) {
   std::ofstream(path()) << "step,row\n" << std::string(600, '1') << "\n";
   EXPECT_THAT(refusal_of(path(), [&] { SketchReader reader(path()); }),
-              testing::HasSubstr("the header of sketches"));
+              testing::HasSubstr("the header of a file of sketches"));
+}
+
+TEST_F(SketchFile, OfAnotherVersionIsRefused) {
+  const auto refusal_of_version = [&](const std::string& version) {
+    std::ofstream(path()) << "lockstep sketches " << version << "\nrank 0\n" << std::string(600, 0);
+    return refusal_of(path(), [&] { SketchReader reader(path()); });
+  };
+  EXPECT_EQ(refusal_of_version("2"),
+            " is a file of sketches of version '2', but this program reads version 3: use the "
+            "Lockstep that wrote it, or record the run again.");
+  for (const std::string version : {"0", "1", "3.1", "x", "99999999999999999999"}) {
+    EXPECT_THAT(refusal_of_version(version), testing::HasSubstr("of version '" + version + "'"));
+  }
+  EXPECT_THAT(refusal_of_version(""), testing::HasSubstr("without a version, but"));
 }
 
 /// As a rank leaves it that is killed at once.

@@ -85,24 +85,6 @@ TEST_F(SafetensorsFile, ReadsBackEveryDType) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << "no temporary file is left";
 }
 
-TEST_F(SafetensorsFile, HasTheWordsOfTodayWhereAnOlderProgramWroteIt) {
-  write_safetensors(path_, {{"2/reduced/gradient/a/b", tensor(DType::int8, {1})},
-                            {"0/pre_forward/buffer/reduced", tensor(DType::int8, {2})},
-                            {"reduced", tensor(DType::int8, {3})}});
-  const Tensors read = read_snapshot(path_).tensors;
-  EXPECT_TRUE(read.contains("2/pre_step/gradient/a/b"));
-  EXPECT_TRUE(read.contains("0/pre_forward/buffer/reduced"));
-  EXPECT_TRUE(read.contains("reduced"));
-  EXPECT_EQ(read.size(), 3U);
-}
-
-TEST_F(SafetensorsFile, RefusesAKeyInOlderAndInNewerWords) {
-  write_safetensors(path_, {{"0/post_step/parameter/w", tensor(DType::int8, {1})},
-                            {"0/stepped/parameter/w", tensor(DType::int8, {2})}});
-  EXPECT_THAT(refusal_of(path_, [&] { read_snapshot(path_); }),
-              testing::HasSubstr("expected every key once"));
-}
-
 TEST_F(SafetensorsFile, ReadsBackEveryShape) {
   const Tensors tensors{{"scalar", tensor(DType::float32, {})},
                         {"empty", tensor(DType::float64, {0, 4})},

@@ -158,6 +158,28 @@ TEST_F(StepIndexFile, IsRefusedWhereAByteWasChanged) {
   }
 }
 
+TEST_F(StepIndexFile, OfAnotherVersionIsRefused) {
+  write({step(1, 10)});
+  const std::string text = read_text(path_, kLargestFile);
+  const auto refusal_with = [&](const std::string& begin) {
+    std::string changed = text;
+    std::ofstream(path_, std::ios::binary)
+        << changed.replace(0, begin.size(), begin).substr(0, text.size());
+    const std::string whole = refusal();
+    EXPECT_THROW(StepIndexReader(path_).completed(), Error);
+    return whole;
+  };
+  EXPECT_EQ(refusal_with("lockstep step index 2\n"),
+            " is a step index of version '2', but this program reads version 1: use the Lockstep "
+            "that wrote it, or record the run again.");
+  for (const std::string version : {"0", "01", "x", "99999999999999999999"}) {
+    EXPECT_THAT(refusal_with("lockstep step index " + version + "\nrank 0\n"),
+                HasSubstr("is a step index of version '" + version + "', but"));
+  }
+  EXPECT_THAT(refusal_with("lockstep step index \nrank 0\n"),
+              HasSubstr("is a step index without a version, but"));
+}
+
 TEST_F(StepIndexFile, IsRefusedWhereItIsNone) {
   for (const std::string& text : {std::string(), std::string("x"), std::string(600, 'x')}) {
     std::ofstream(path_, std::ios::binary) << text;
@@ -324,10 +346,30 @@ TEST_F(IndexedJournal, WhoseEntryHasRowsOfTwoStepsIsFoundOut) {
   EXPECT_THROW(reader.read(reader.steps()[0]), StaleIndex);
 }
 
-TEST_F(IndexedJournal, OfAKindThatIsNotKnownIsRefused) {
-  change(path_, "# journal 2, ", "# journal 3, ");
+TEST_F(IndexedJournal, OfAnotherVersionIsRefused) {
+  const auto refusal_with = [&](const std::string& begin) {
+    const std::string whole = read_text(path_, kLargestFile);
+    change(path_, "# journal 2, ", begin);
+    std::string refusal = refusal_of(path_, [&] { JournalReader{path_}; });
+    std::ofstream(path_, std::ios::binary) << whole;
+    return refusal;
+  };
+  EXPECT_EQ(refusal_with("# journal 3, "),
+            " is a journal of version '3', but this program reads version 2: use the Lockstep that "
+            "wrote it, or record the run again.");
+  for (const std::string version : {"0", "1", "-2", "2.0", "x", "99999999999999999999"}) {
+    EXPECT_THAT(refusal_with("# journal " + version + ", "),
+                HasSubstr("is a journal of version '" + version + "', but"));
+  }
+  for (const char* begin : {"# journal , ", "# ", "", "journal 2, "}) {
+    EXPECT_THAT(refusal_with(begin), HasSubstr("is a journal without a version, but")) << begin;
+  }
+}
+
+TEST_F(IndexedJournal, WithDigestsOfAnotherDefinitionIsRefused) {
+  change(path_, "lockstep-2", "lockstep-9");
   EXPECT_THAT(refusal_of(path_, [&] { JournalReader{path_}; }),
-              HasSubstr("expected journal version 2, or an older journal, found '# journal 3, '"));
+              HasSubstr(":1: expected digests by lockstep-2, found 'journal 2, digest lockstep-9"));
 }
 
 TEST_F(IndexedJournal, WhoseEntryIsOfOtherRowsIsFoundOutWhereTheyAreRead) {

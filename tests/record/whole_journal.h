@@ -11,14 +11,13 @@ namespace lockstep {
 /// All rows of a journal.
 struct WholeJournal {
   std::string identity;
-  std::string digest;
   std::vector<Observation> observations;
   bool torn_tail = false;
 };
 
 inline WholeJournal read_journal(const std::filesystem::path& path) {
   const JournalReader reader(path);
-  WholeJournal journal{reader.identity(), reader.digest(), {}, reader.has_torn_tail()};
+  WholeJournal journal{reader.identity(), {}, reader.has_torn_tail()};
   for (const JournalStep& step : reader.steps()) {
     for (Observation& observation : reader.read(step)) {
       journal.observations.push_back(std::move(observation));

@@ -21,7 +21,7 @@ constexpr const char* kHeader =
     "scenario,variant,world_size,quantity,kind,phase,tensor,element,step,step_base,rank,printed,"
     "definition,source\n";
 constexpr const char* kElement =
-    "bug,bypass,2,element,gradient,reduced,weight,0,1,1,1,0.19431,as is,\"request #49, 2026\"\n";
+    "bug,bypass,2,element,gradient,pre_step,weight,0,1,1,1,0.19431,as is,\"request #49, 2026\"\n";
 
 /// A file in this test's own folder.
 std::filesystem::path file_with(const std::string& text) {
@@ -108,7 +108,7 @@ TEST(PublishedTable, NamesThePlaceOfWhatIsMalformed) {
 
 TEST(PublishedTable, ReadsTheLimitOfADefinitionStrictly) {
   const auto with = [](const std::string& printed, const std::string& definition) {
-    return "bug,bypass,2,synced,gradient,reduced,weight,0,1,1,-1," + printed + "," + definition +
+    return "bug,bypass,2,synced,gradient,pre_step,weight,0,1,1,-1," + printed + "," + definition +
            ",source\n";
   };
   EXPECT_EQ(table_of(with("True", "abs(a - b) < 1e-9")).values.size(), 1u);

@@ -12,7 +12,6 @@
 
 #include "tests/command.h"
 #include "tests/programs.h"
-#include "tests/reports/record/older_record.h"
 
 namespace lockstep {
 namespace {
@@ -338,89 +337,6 @@ TEST_F(DamagedRun, WithAPerturbedReferenceAsReferenceIsRefused) {
   const Outcome reported = report();
   EXPECT_EQ(reported.status, 64);
   EXPECT_THAT(reported.err, HasSubstr("found 'perturbed reference 1 of "));
-}
-
-/// A run whose digests have another definition than this program's.
-class OlderDigests : public DamagedRun {
- protected:
-  /// Converts a journal to version 1, as programs before 2.0 wrote it, and replaces its digests.
-  /// Equal ones stay equal, and none matches a value.
-  static void age(const fs::path& journal) {
-    const fs::path table = fs::path(journal).replace_extension(".tensors.csv");
-    std::vector<std::string> tensors;
-    for (const std::string& line : lines_of(text_of(table))) {
-      tensors.push_back(line.substr(line.find(',') + 1));
-    }
-    tensors.erase(tensors.begin());  // the writer; the header comes first then
-    const std::vector<std::string> rows = lines_of(text_of(journal));
-    const std::string kind = "# journal 2, digest lockstep-2, ";
-    ASSERT_TRUE(rows.at(0).starts_with(kind));
-    std::string aged = "# " + rows[0].substr(kind.size()) + "\n" + "seq,step,micro_batch," +
-                       tensors.at(0) + ",digest,norm,minimum,maximum,non_finite\n";
-    for (std::size_t i = 2; i < rows.size(); ++i) {
-      const std::size_t tensor = rows[i].find(',', rows[i].find(',') + 1) + 1;
-      const std::size_t values = rows[i].find(',', tensor);
-      const int number = std::stoi(rows[i].substr(tensor, values - tensor));
-      aged += with_other_digest(std::to_string(i - 2) + "," + rows[i].substr(0, tensor) +
-                                tensors.at(static_cast<std::size_t>(number) + 1) +
-                                rows[i].substr(values)) +
-              "\n";
-    }
-    write_text(journal, aged);
-    fs::remove(table);
-    fs::remove(fs::path(journal).replace_extension(".index"));
-  }
-
-  /// Moves the first digit of each cell of 32 hexadecimal digits to the end.
-  static std::string with_other_digest(std::string line) {
-    static const std::regex digest(",([0-9a-f])([0-9a-f]{31}),");
-    return std::regex_replace(line, digest, ",$2$1,");
-  }
-
-  void age_journals() const {
-    std::vector<fs::path> journals;
-    for (const auto& entry : fs::recursive_directory_iterator(copy())) {
-      const std::string name = entry.path().filename();
-      const bool is_journal = name.starts_with("rank-") && name.ends_with(".csv");
-      if (is_journal && !name.ends_with(".tensors.csv")) journals.push_back(entry.path());
-    }
-    for (const fs::path& journal : journals) age(journal);
-  }
-
-  void age_record() const {
-    auto record = nlohmann::ordered_json::parse(text_of(copy() / "record.json"));
-    record["environment"]["digest"] = "lockstep-1";
-    write_text(copy() / "record.json", as_of_1(record, "1.6").dump());
-  }
-};
-
-TEST_F(OlderDigests, AreComparedWithEachOtherAndNotWithValues) {
-  age_journals();
-  age_record();
-  const Outcome reported = lockstep("report -vv " + copy().string());
-  EXPECT_EQ(reported.status, 0) << reported.err;
-  EXPECT_THAT(unwrapped(reported.out),
-              AllOf(HasSubstr("does not compute the journals' digests (lockstep-1)"),
-                    HasSubstr("gradients do not agree across ranks")));
-  EXPECT_THAT(unwrapped(lockstep("report -vv " + run_folder().string()).out),
-              Not(HasSubstr("does not compute the journals' digests")));
-}
-
-TEST_F(OlderDigests, OfOneRankAreRefused) {
-  age(journal());
-  const Outcome reported = report();
-  EXPECT_EQ(reported.status, 64);
-  EXPECT_THAT(reported.err, HasSubstr("rank-1.csv: expected digests by lockstep-2, as other ranks "
-                                      "have them, found 'lockstep-1'"));
-}
-
-TEST_F(OlderDigests, OfAnotherDefinitionThanTheRecordSaysAreRefused) {
-  age_journals();
-  const Outcome reported = report();
-  EXPECT_EQ(reported.status, 64);
-  EXPECT_THAT(reported.err,
-              HasSubstr("expected journals with digests by lockstep-2, as the record says, found "
-                        "'lockstep-1'"));
 }
 
 /// The record of a run that a test may modify.

@@ -333,10 +333,13 @@ std::string bytes_of(std::uint64_t value) {
 TEST_F(CollectiveLogFile, RefusesWhatIsMalformed) {
   EXPECT_EQ(refusal(16, std::string(1, '\1')), "accepted");  // another rank
   EXPECT_EQ(refusal(0, "X"), ": expected a collective log, found 'XSCOLLOG'.");
-  EXPECT_EQ(refusal(8, "\1"),
-            ": expected a collective log of version 2, found 'version 1, entries of 384 bytes'.");
-  EXPECT_EQ(refusal(12, "\1"),
-            ": expected a collective log of version 2, found 'version 2, entries of 257 bytes'.");
+  for (const std::uint32_t version : {0U, 1U, 3U, UINT32_MAX}) {
+    const std::string bytes(reinterpret_cast<const char*>(&version), sizeof version);
+    EXPECT_EQ(refusal(8, bytes), " is a collective log of version '" + std::to_string(version) +
+                                     "', but this program reads version 2: use the Lockstep that "
+                                     "wrote it, or record the run again.");
+  }
+  EXPECT_EQ(refusal(12, "\1"), ": expected entries of 384 bytes, found '257'.");
   EXPECT_EQ(refusal(24, bytes_of(3)), ": expected at most 2 entries, found '3'.");
   EXPECT_EQ(refusal(24, bytes_of(UINT64_MAX)),
             ": expected at most 2 entries, found '18446744073709551615'.");

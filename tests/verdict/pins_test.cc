@@ -86,8 +86,8 @@ TEST(Pin, MayAllowSeveralSteps) {
   EXPECT_EQ(departure_of(doubled(), pin), "");
 }
 
-/// A record before 1.4 has only the first tensor.
-TEST(Pin, GoesByTheFirstTensorWhereTheOthersAreNotKnown) {
+/// As in findings about memory.
+TEST(Pin, GoesByTheFirstTensorWhereNoOthersAreNamed) {
   EXPECT_EQ(departure_after([](Finding& f) { f.tensors.clear(); }), "");
   EXPECT_THAT(departure_after([](Finding& f) {
                 f.tensors.clear();

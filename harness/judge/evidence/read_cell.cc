@@ -40,9 +40,8 @@ void require_rows(const fs::path& folder, const Execution& execution, const Step
 }
 
 template <class Whose>
-Writers writers_named(const Whose& whose, int processes, bool must_sign) {
+Writers writers_named(const Whose& whose, int processes) {
   Writers writers;
-  writers.must_sign = must_sign;
   for (int process = 0; process < processes; ++process) {
     writers.identities.push_back(process_identity(whose, process));
   }
@@ -51,12 +50,10 @@ Writers writers_named(const Whose& whose, int processes, bool must_sign) {
 
 }  // namespace
 
-Writers writers_of(const CellRecord& cell, bool must_sign) {
-  return writers_named(cell.cell, cell.processes, must_sign);
-}
+Writers writers_of(const CellRecord& cell) { return writers_named(cell.cell, cell.processes); }
 
 Writers writers_of(const JobRecord& job, const fs::path& run_folder) {
-  Writers writers = writers_named(job, job.processes, true);
+  Writers writers = writers_named(job, job.processes);
   writers.may_be_silent = true;  // it may end before its first observation
   writers.may_go_on = !job.unsealed.empty();
   std::vector<fs::path> folders;

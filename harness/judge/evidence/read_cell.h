@@ -15,9 +15,9 @@ std::unique_ptr<StepReader> open_execution(const std::filesystem::path& run_fold
                                            const Execution& execution, Writers writers,
                                            const Reading& reading = {});
 
-/// The processes that wrote the files of a cell or job. `must_sign`: a file that does not name its
-/// writer is rejected. A job whose ranks stand still has the collectives that they answered.
-Writers writers_of(const CellRecord& cell, bool must_sign);
+/// The processes that wrote the files of a cell or job. A job whose ranks stand still has the
+/// collectives that they answered.
+Writers writers_of(const CellRecord& cell);
 Writers writers_of(const JobRecord& job, const std::filesystem::path& run_folder);
 
 }  // namespace lockstep

@@ -76,11 +76,7 @@ StepReader::StepReader(fs::path folder, int processes, Writers writers, Reading 
   journals_.resize(static_cast<std::size_t>(processes));
   // Ranks write the rows of a step before its values.
   const FoundSnapshots snapshots = list_snapshots();
-  std::vector<char> signs(journals_.size());
-  for_each_rank(processes, [&](int rank) {
-    signs[static_cast<std::size_t>(rank)] = open_journal(rank) ? 1 : 0;
-  });
-  is_signed_ = std::count(signs.begin(), signs.end(), 1) == processes;
+  for_each_rank(processes, [&](int rank) { open_journal(rank); });
   for (int rank = 0; rank < processes; ++rank) {
     note_journal(rank);
     read_collectives_of(rank);
@@ -108,41 +104,24 @@ const fs::path& StepReader::folder_of(int rank) const {
   return writers_.folders.empty() ? folder_ : writers_.folders.at(static_cast<std::size_t>(rank));
 }
 
-/// Whether a file names its writer, if that is checked. Throws for a file of another process.
-bool StepReader::is_written_by(int rank, const std::string& found, const fs::path& file) const {
-  if (writers_.identities.empty()) return true;
-  if (found.empty() && writers_.must_sign) {
-    throw malformed(file.string(), 0, 0, "the name of the process that wrote it", "");
-  }
-  if (found.empty()) return false;
+/// Throws for a file of another process, if that is checked.
+void StepReader::require_writer(int rank, const std::string& found, const fs::path& file) const {
+  if (writers_.identities.empty()) return;
   require_process(file, writers_.identities.at(static_cast<std::size_t>(rank)), found);
-  return true;
 }
 
-/// Ranks are compared by their digests.
-void StepReader::require_same_digest(const JournalReader& journal) {
-  if (digest_.empty()) digest_ = journal.digest();
-  if (journal.digest() == digest_) return;
-  throw malformed(journal.path().string(), 0, 0,
-                  fmt::format("digests by {}, as other ranks have them", digest_),
-                  journal.digest());
-}
-
-/// Whether the journal names its writer, or is missing.
-bool StepReader::open_journal(int rank) {
+void StepReader::open_journal(int rank) {
   const fs::path file = journal_file(folder_of(rank), rank);
-  if (!has_journal(file)) return true;
+  if (!has_journal(file)) return;
   JournalHeader header = read_journal_header(file);
-  const bool is_signed = is_written_by(rank, header.identity, file);
+  require_writer(rank, header.identity, file);
   journals_[static_cast<std::size_t>(rank)].emplace(file, std::move(header), reading_.index);
-  return is_signed;
 }
 
 /// Called in rank order.
 void StepReader::note_journal(int rank) {
   const auto& journal = journals_[static_cast<std::size_t>(rank)];
   if (!journal) return;
-  require_same_digest(*journal);
   std::uint64_t bytes = 0;
   for (const JournalStep& step : journal->steps()) {
     note_step(rank, step);
@@ -221,13 +200,10 @@ std::shared_ptr<const StepView> StepReader::at(std::int64_t step) const {
                                   [&](const auto& view) { return view->number() == step; });
   if (known != views_.end()) return *known;
   std::vector<StepView::Rank> ranks(journals_.size());
-  std::vector<char> signs(journals_.size(), 1);
   for_each_rank(processes(), [&](int rank) {
-    const auto place = static_cast<std::size_t>(rank);
     const JournalStep* const part = step_of(rank, step);
-    if (part) signs[place] = read(rank, *part, ranks[place]) ? 1 : 0;
+    if (part) read(rank, *part, ranks[static_cast<std::size_t>(rank)]);
   });
-  if (std::count(signs.begin(), signs.end(), 1) < processes()) is_signed_ = false;
   views_.push_front(std::make_shared<const StepView>(step, std::move(ranks)));
   std::size_t size = 0;
   for (std::size_t i = 0; i < views_.size(); ++i) {
@@ -242,33 +218,28 @@ std::vector<Observation> StepReader::rows_of(int rank, std::int64_t step) const 
   return part ? journals_[static_cast<std::size_t>(rank)]->read(*part) : std::vector<Observation>{};
 }
 
-/// Reads a step of a rank into `view`. Returns whether its snapshots name their writer, or are
-/// missing.
-bool StepReader::read(int rank, const JournalStep& step, StepView::Rank& view) const {
+/// Reads a step of a rank into `view`.
+void StepReader::read(int rank, const JournalStep& step, StepView::Rank& view) const {
   const auto place = static_cast<std::size_t>(rank);
   view.observations = journals_[place]->read(step);
   // Needed only to estimate differences.
   const bool needs_sketches = reading_.has_all_sketches || !agreed_set(step.step);
   if (needs_sketches) view.sketches = sketches_[place].at(step.step, step.first_seq);
-  if (!snapshots_[place].contains(step.step)) return true;
+  if (!snapshots_[place].contains(step.step)) return;
   const fs::path file = snapshot_file(folder_of(rank), rank, step.step);
   Snapshot values = read_snapshot(file);
-  const bool is_signed = is_written_by(rank, values.identity, file);
+  require_writer(rank, values.identity, file);
   view.tensors = std::move(values.tensors);
   for (const Observation& observation : view.observations) {
     const auto tensor = view.tensors.find(snapshot_key(observation));
     if (!observation.not_comparable.empty() || tensor == view.tensors.end()) continue;
-    if (digest_ == kDigestName) {
-      require_digest(observation, tensor->second, file);
-    } else {
-      require_norm(observation, tensor->second, file);
-    }
+    require_digest(observation, tensor->second, file);
   }
   const bool is_last = step.first_seq + step.summary.rows == journals_[place]->rows();
   // A torn row can only belong to the last step, to which a rank that goes on may add rows.
-  if (is_last && journals_[place]->has_torn_tail()) return is_signed;
+  if (is_last && journals_[place]->has_torn_tail()) return;
   const std::string without_row = take_without_rows(view);
-  if (without_row.empty() || (is_last && writers_.may_go_on)) return is_signed;
+  if (without_row.empty() || (is_last && writers_.may_go_on)) return;
   throw malformed(file.string(), 0, 0, "values with a row in the journal", without_row);
 }
 
@@ -353,7 +324,7 @@ void StepReader::read_collectives_of(int rank) {
     throw malformed(file.string(), 0, 0, fmt::format("a log of rank {}", rank),
                     fmt::format("rank {}", log.rank));
   }
-  if (!is_written_by(rank, log.identity, file)) is_signed_ = false;
+  require_writer(rank, log.identity, file);
   calls = std::move(log.calls);
 }
 
@@ -361,8 +332,7 @@ void StepReader::open_sketches_of(int rank) {
   const auto& journal = journals_[static_cast<std::size_t>(rank)];
   const fs::path file = sketch_file(folder_of(rank), rank);
   const auto& sketches = sketches_.emplace_back(file, journal ? journal->segments() : 1);
-  if (sketches.empty()) return;
-  if (!is_written_by(rank, sketches.identity(), file)) is_signed_ = false;
+  if (!sketches.empty()) require_writer(rank, sketches.identity(), file);
 }
 
 bool StepReader::misses_rows(int rank) const {

@@ -24,7 +24,6 @@ namespace lockstep {
 /// The expected writers of the files in a folder.
 struct Writers {
   std::vector<std::string> identities;  ///< `process_identity` of each rank; empty: not checked
-  bool must_sign = false;               ///< a file that does not name its writer is rejected
   bool may_be_silent = false;           ///< a rank may end by itself without a journal
   /// They may still write: values without a row came later than the rows that were read.
   bool may_go_on = false;
@@ -112,13 +111,6 @@ class StepReader {
   /// Rows that `rank` wrote. A torn last row counts here, but not in `rows`.
   std::int64_t rows_written(int rank) const;
 
-  /// The definition of the digests in all journals; empty if there is no journal.
-  const std::string& digest() const { return digest_; }
-
-  /// Whether every file read names its writer. Files of records before 1.4 do not, so swapped files
-  /// of two ranks would go unnoticed.
-  bool is_signed() const { return is_signed_; }
-
   /// "rank 1: snapshots of steps 3, 6 to 316911 are missing"; empty if none is. `was_ended`: the
   /// rank's process was ended, so its last step needs no snapshot.
   std::string missing_snapshots(int rank, bool was_ended) const;
@@ -141,7 +133,7 @@ class StepReader {
     void add(int rank, const StepSummary& summary);
   };
 
-  bool open_journal(int rank);
+  void open_journal(int rank);
   void note_journal(int rank);
   void note_step(int rank, const IndexedStep& step);
   void sort_steps();
@@ -152,15 +144,12 @@ class StepReader {
   void take_snapshots(const FoundSnapshots& files);
   const std::filesystem::path& folder_of(int rank) const;
   const JournalStep* step_of(int rank, std::int64_t step) const;
-  bool read(int rank, const JournalStep& step, StepView::Rank& view) const;
-  void require_same_digest(const JournalReader& journal);
-  bool is_written_by(int rank, const std::string& found, const std::filesystem::path& file) const;
+  void read(int rank, const JournalStep& step, StepView::Rank& view) const;
+  void require_writer(int rank, const std::string& found, const std::filesystem::path& file) const;
 
   std::filesystem::path folder_;
   Writers writers_;
   Reading reading_;
-  mutable bool is_signed_ = true;
-  std::string digest_;
   std::vector<std::optional<JournalReader>> journals_;  ///< empty if missing
   std::vector<std::int64_t> steps_;
   std::vector<std::int64_t> thinned_steps_;

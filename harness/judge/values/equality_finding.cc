@@ -102,7 +102,7 @@ Finding finding_of_inequality(const CellStep& step, int world_size, const Claim&
   const RatioMeaning meaning = attribution.kind
                                    ? RatioMeaning{kind_of(*attribution.kind), attribution.words}
                                    : multiple_of(world_size, first);
-  if (meaning.kind) finding.kind = meaning.kind;
+  if (meaning.kind) finding.kind = *meaning.kind;
   finding.ratio_in_words = meaning.words;
   return finding;
 }

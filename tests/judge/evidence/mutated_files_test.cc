@@ -120,7 +120,7 @@ class MutatedFiles : public testing::TestWithParam<const char*> {
 
   void read_and_judge() const {
     const auto evidence =
-        open_execution(literal_.folder().parent_path(), record_, writers_of(record_, true));
+        open_execution(literal_.folder().parent_path(), record_, writers_of(record_));
     CellEvidence cell;
     cell.world_size = 2;
     cell.steps = 1;

@@ -49,15 +49,15 @@ class CellOnDisk : public testing::Test {
     }
   }
 
-  std::unique_ptr<StepReader> read(bool is_signed = true) const {
-    auto evidence = open_execution(folder().parent_path(), record_, writers_of(record_, is_signed));
+  std::unique_ptr<StepReader> read() const {
+    auto evidence = open_execution(folder().parent_path(), record_, writers_of(record_));
     read_all(*evidence);
     return evidence;
   }
 
-  std::string refusal(bool is_signed = true) const {
+  std::string refusal() const {
     try {
-      read(is_signed);
+      read();
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), Error::Kind::usage);
       return error.what();
@@ -99,7 +99,6 @@ class CellOnDisk : public testing::Test {
 TEST_F(CellOnDisk, IsReadWhereItIsWhole) {
   write();
   const auto evidence = read();
-  EXPECT_TRUE(evidence->is_signed());
   EXPECT_THAT(evidence->notes(), IsEmpty());
   EXPECT_EQ(evidence->rows(1), 4);
   EXPECT_EQ(evidence->collectives(1)->size(), 1U);
@@ -123,7 +122,6 @@ TEST_F(CellOnDisk, RefusesALogOfAnotherRank) {
   write();
   exchange(collective_log_file(folder(), 0), collective_log_file(folder(), 1));
   EXPECT_THAT(refusal(), HasSubstr("collectives-0.bin: expected a log of rank 0, found 'rank 1'"));
-  EXPECT_THAT(refusal(false), HasSubstr("expected a log of rank 0"));
 }
 
 TEST_F(CellOnDisk, RefusesFilesOfAnotherCell) {
@@ -187,7 +185,7 @@ TEST_F(CellOnDisk, MayLackValues) {
   EXPECT_EQ(evidence->missing_snapshots(1, false), "rank 1: snapshots of steps 1 to 2 are missing");
 }
 
-TEST_F(CellOnDisk, OfAnOlderVersionSaysThatItDoesNotKnowWhoWroteIt) {
+TEST_F(CellOnDisk, RefusesAJournalThatDoesNotNameItsWriter) {
   write();
   const WholeJournal before = read_journal(journal(1));
   remove_journal(journal(1));
@@ -195,9 +193,8 @@ TEST_F(CellOnDisk, OfAnOlderVersionSaysThatItDoesNotKnowWhoWroteIt) {
     JournalWriter writer(journal(1));
     for (const Observation& row : before.observations) writer.append(row);
   }
-  EXPECT_FALSE(read(false)->is_signed());
-  EXPECT_THAT(refusal(),
-              HasSubstr("expected the name of the process that wrote it, found nothing"));
+  EXPECT_THAT(refusal(), HasSubstr("rank-1.csv: expected a file of rank 1 of "));
+  EXPECT_THAT(refusal(), HasSubstr(", found nothing"));
 }
 
 TEST_F(CellOnDisk, RefusesARankThatEndedWithoutAJournal) {

@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 
+#include "harness/record/manifest.h"
 #include "harness/record/process_identity.h"
 #include "harness/record/step_index.h"
 #include "harness/verdict/judge_run.h"
@@ -71,8 +72,14 @@ class LongCell {
     files_.write_as([&](int rank) { return process_identity(run_.cells[0].cell, rank); });
   }
 
-  CellRecord judged(IndexUse use) const {
+  /// Sealed as the files are now, so that indices alone tell of changes.
+  CellRecord judged(IndexUse use, bool is_sealed = true) const {
     RunRecord run = run_;
+    CellRecord& cell = run.cells[0];
+    if (is_sealed) {
+      cell.manifest =
+          write_manifest(files_.folder(), cell.processes, execution_identity(cell.cell));
+    }
     judge_run(run, files_.folder().parent_path(), {use});
     return run.cells[0];
   }
@@ -81,6 +88,16 @@ class LongCell {
   LiteralEvidence files_;
   RunRecord run_;
 };
+
+TEST(CellOfManySteps, FailsWithoutAListOfItsFiles) {
+  LongCell cell(2);
+  cell.add_agreeing(1, kSteps, 2);
+  cell.write();
+  EXPECT_EQ(cell.judged(IndexUse::believed).verdict, CellVerdict::as_expected);
+  const CellRecord judged = cell.judged(IndexUse::believed, false);
+  EXPECT_EQ(judged.verdict, CellVerdict::missed);
+  EXPECT_EQ(judged.checks.back().text, "no manifest of its files was written");
+}
 
 /// Rewrites the index of a rank, keeping its checksums.
 template <class Change>

@@ -96,6 +96,23 @@ TEST(Malformed, DoesNotCutACharacterInHalf) {
   }
 }
 
+TEST(OtherVersion, SaysWhichWasFoundWhichIsReadAndWhatToDo) {
+  const Error error = other_version("run/record.json", "a record", "1.4", "2.0");
+  EXPECT_EQ(sentence_of(error),
+            "run/record.json is a record of version '1.4', but this program reads version 2.0: use "
+            "the Lockstep that wrote it, or record the run again.");
+  EXPECT_EQ(error.kind(), Error::Kind::usage);
+  EXPECT_EQ(sentence_of(other_version("a", "a journal", "", "2")),
+            "a is a journal without a version, but this program reads version 2: use the Lockstep "
+            "that wrote it, or record the run again.");
+}
+
+TEST(OtherVersion, StaysOneShortLineWhateverWasFound) {
+  const std::string text = sentence_of(other_version("a", "a", std::string(9999, '\n'), "2"));
+  EXPECT_LT(text.size(), 500u);
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+}
+
 TEST(UnreadableAndUnwritable, SayWhyAndWhatToDo) {
   const Error unread = unreadable("runs/x", "No such file or directory");
   EXPECT_EQ(sentence_of(unread),

@@ -88,6 +88,9 @@ inline Finding literal_failure(int rank, const std::string& how, const std::stri
   finding.last_step = 2;
   finding.places = 1;
   finding.failure = RankFailure{rank, how, error, output, {}};
+  finding.kind = how.starts_with("raised")       ? FindingKind::rank_raised_error
+                 : how.starts_with("was killed") ? FindingKind::rank_killed
+                                                 : FindingKind::rank_hung;
   finding.sentence = "rank " + std::to_string(rank) + " " + how + " in step 2" +
                      (error.empty() ? "." : ": " + error + ".");
   return finding;
