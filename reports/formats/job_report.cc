@@ -242,7 +242,8 @@ std::string title_of(const JobRecord& job) {
 std::string heading_of(const JobRecord& job) {
   if (job.not_run) return fmt::format("NOT RUN: {}", job.not_run->reason);
   if (job.world_size == 0) {
-    return job.unsealed.empty() ? nothing_observed(job) : "UNDECIDED: " + job.unsealed;
+    const bool is_lost = job.command_status && !job.unsealed.empty();
+    return is_lost ? "UNDECIDED: " + job.unsealed : nothing_observed(job);
   }
   if (is_to_agree(job)) return verdict_in_words(job);
   const std::string_view expected = name(*job.demands.expected);
