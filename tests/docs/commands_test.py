@@ -40,6 +40,7 @@ class Listed:
     cannot: str = ""     # why it is not run at all
 
 
+FUZZ = Listed(cannot="builds and runs for minutes; fuzz_tests reads the corpus, and the soak runs the rest")
 BUILDS = Listed(cannot="builds for minutes; ci/test does it")
 IN_SOAK = Listed(cannot="the soak runs it")
 PEERS = Listed(cannot="downloads torch and measures for minutes")
@@ -91,6 +92,9 @@ LISTED = {
     ("CONTRIBUTING.md", "ctest --preset release -R package"): Listed(cannot="tests of ci/test"),
     ("CONTRIBUTING.md", "build/release/bin/torch_tests --forked --gtest_filter='*Zero*'"): Listed(slow=True),
     ("CONTRIBUTING.md", "ci/lint"): Listed(cannot="runs clang-tidy for minutes; lint.sources_are_formatted runs the rest"),
+    ("CONTRIBUTING.md", "ci/bootstrap fuzz"): FUZZ,
+    ("CONTRIBUTING.md", "ci/fuzz"): FUZZ,
+    ("CONTRIBUTING.md", "ci/fuzz journal 1000000"): FUZZ,
     ("CONTRIBUTING.md", "ci/check-docs"): Listed(cannot="docs.quote_the_program runs it"),
     ("docs/ci.md", "python3 ci/github/comment.py run/report.md --key my-report"):
         Listed(cannot="writes to GitHub; ci.github_action runs it against a server of its own"),
@@ -127,8 +131,10 @@ LISTED = {
     ("docs/performance.md",
      "BENCH_STEPS=12 peers/bin/python tests/bench/peers.py build/release --repetitions 2"): PEERS,
     ("docs/reading-a-report.md", "lockstep watch --known known.txt -- %s" % TORCHRUN): Listed(slow=True),
-    ("docs/trust.md", "python3 tests/harm/do_no_harm.py build/release/bin/lockstep PYTHON --cases 500"):
+    ("docs/trust.md",
+     "python3 tests/harm/do_no_harm.py build/release/bin/lockstep PYTHON --cases 500 --jobs 2 --out counts.csv"):
         Listed(cannot="runs for half an hour; watch.does_no_harm runs eight of them"),
+    ("docs/trust.md", "python3 tests/harm/do_no_harm.py --table counts.csv"): Listed(cannot="needs the counts"),
     ("docs/watching.md", "lockstep watch -- torchrun --nproc-per-node 8 train.py"): EIGHT,
     ("docs/watching.md", "lockstep watch --out runs/job7 --node $(hostname) -- torchrun --nnodes 2 ... train.py"):
         Listed(cannot="needs two machines"),
