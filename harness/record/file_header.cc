@@ -35,11 +35,12 @@ void require_version(const std::filesystem::path& path, const FileKind& kind,
   constexpr std::uint64_t kLongestShown = 128;
   const RegularFile file(path, most_bytes);
   const std::string text = file.read(0, std::min(file.size(), kLongestShown));
-  std::string_view version;
-  if (text.starts_with(kind.begin)) {
-    version = std::string_view(text).substr(kind.begin.size());
-    version = version.substr(0, version.find_first_of(",\r\n"));
+  if (!text.starts_with(kind.begin)) {
+    throw malformed(path.string(), 1, 0, fmt::format("the header of {}", kind.what),
+                    text.substr(0, std::min<std::size_t>(text.find('\n'), 32)));
   }
+  std::string_view version = std::string_view(text).substr(kind.begin.size());
+  version = version.substr(0, version.find_first_of(",\r\n"));
   if (version != kind.version) throw other_version(path.string(), kind.what, version, kind.version);
 }
 

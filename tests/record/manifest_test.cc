@@ -184,8 +184,9 @@ TEST_F(Manifest, OfAnotherVersionIsRefused) {
   for (const std::string version : {"0", "-1", "1.0", "x", "99999999999999999999"}) {
     EXPECT_THAT(refusal_with("# manifest " + version), HasSubstr("of version '" + version + "'"));
   }
-  for (const char* begin : {"# manifest ", "# ", ""}) {
-    EXPECT_THAT(refusal_with(begin), HasSubstr("is a manifest without a version, but"));
+  EXPECT_THAT(refusal_with("# manifest "), HasSubstr("is a manifest without a version, but"));
+  for (const char* begin : {"# ", ""}) {
+    EXPECT_THAT(refusal_with(begin), HasSubstr(":1: expected the header of a manifest, found"));
   }
 }
 

@@ -183,6 +183,33 @@ TEST(GradientsReducedInTheStep, AreAFindingWithoutACollectiveOverTheirRanks) {
   EXPECT_EQ(judge_job(kAgree, one_rank, 2, of_one).verdict, Verdict::violated);
 }
 
+/// What later steps do does not mend the step before.
+TEST(GradientsReducedInTheStep, AreAFindingIfAnEarlierStepLeftTheParametersApart) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    files.add(rank, 1, "w", {0}, kBefore);
+    for (std::int64_t step = 1; step <= 3; ++step) {
+      files.add(rank, step, "w", {static_cast<float>(rank + 1)});
+      const bool is_apart = step == 1 && rank == 1;
+      files.add(rank, step, "w", {static_cast<float>(step) + (is_apart ? 0.5F : 0.0F)}, kAfter);
+    }
+  }
+  EXPECT_EQ(judge_job(kAgree, files, 2, calls(1)).verdict, Verdict::violated);
+}
+
+TEST(GradientsReducedInTheStep, AreAFindingIfAnEarlierStepHadNoCollective) {
+  LiteralEvidence files(2);
+  observe_reduced("w", {1, 2, 3}, files);
+  const std::vector<Traffic> later{{{0, 1}, 2, 1, 1, 0}, {{0, 1}, 2, 2, 3, 1}};
+  EXPECT_EQ(judge_job(kAgree, files, 2, later).verdict, Verdict::violated);
+}
+
+TEST(GradientsReducedInTheStep, AreAFindingIfOneRankIsKnownToHaveCalledNone) {
+  LiteralEvidence files(2);
+  observe_reduced("w", {1, 2, 3}, files);
+  EXPECT_EQ(judge_job(kAgree, files, 2, {{{0}, 2, 1, 3, 0}}).verdict, Verdict::violated);
+}
+
 TEST(GradientsReducedInTheStep, AreUndecidedIfCollectivesWereNotCounted) {
   LiteralEvidence files(2);
   observe_reduced("w", {1, 2, 3}, files);
