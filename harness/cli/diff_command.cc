@@ -1,32 +1,37 @@
 #include "harness/cli/diff_command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "harness/checkpoint/checkpoint.h"
 #include "harness/cli/bisection.h"
+#include "harness/cli/github_step.h"
 #include "harness/cli/named_job.h"
 #include "harness/cli/option_values.h"
+#include "harness/cli/screen_options.h"
 #include "harness/cli/standard_output.h"
-#include "harness/diff/diff_keys.h"
-#include "harness/diff/diff_page.h"
 #include "harness/diff/diff_runs.h"
 #include "harness/diff/diff_weights.h"
-#include "harness/diff/diff_words.h"
-#include "harness/diff/fix.h"
+#include "harness/record/environment.h"
+#include "harness/record/run_folder.h"
 #include "reports/base/error.h"
-#include "reports/base/terminal.h"
+#include "reports/base/secrets.h"
 #include "reports/base/usage_error.h"
-#include "reports/record/expected_outcome.h"
-#include "reports/record/finding_key.h"
+#include "reports/formats/renderer.h"
+#include "reports/formats/screen.h"
+#include "reports/record/known_findings.h"
 
 namespace lockstep {
 
@@ -40,18 +45,18 @@ constexpr const char* kNoNoise = "none";
 /// An expectation of two comparisons: the job before a fix differs, the one after it does not.
 constexpr const char* kFixed = "fixed";
 
-/// The outcomes of one comparison that are a bug.
-constexpr const char* kBug = "bug";
-
 struct DiffWords {
   std::vector<std::string> runs;
   std::vector<std::string> noise;
-  std::string map, align, until, expect, known, format = "console";
+  std::vector<std::string> formats;
+  std::string map, align, until, expect, known, out;
+  const CLI::App* app = nullptr;
   bool may_lack = false;
   bool is_bisection = false;
 };
 
 void add_diff_options(CLI::App& app, DiffWords& words) {
+  words.app = &app;
   app.add_option(
          "RUN", words.runs,
          "A, which is right, and B: watched jobs, checkpoints, or folders of cells of a run "
@@ -78,14 +83,19 @@ void add_diff_options(CLI::App& app, DiffWords& words) {
   app.add_option("--until", words.until, "the last step of A to compare")->type_name("STEP");
   app.add_option(
          "--expect", words.expect,
-         "exit with 0 if B does so: agrees, diverges or not-finite, 'bug' for both of these; or "
-         "if it is 'fixed'")
+         "exit with 0 if B does so: agrees, diverges, not-finite, raises or hangs, 'bug' for all "
+         "but the first; or if it is 'fixed'")
       ->type_name("OUTCOME");
   app.add_option("--known", words.known, "findings listed in this file do not fail")
       ->type_name("FILE");
-  app.add_option("--format", words.format, "console, html, json or keys (a file for --known)")
-      ->type_name("FORMAT")
-      ->capture_default_str();
+  app.add_option("--out", words.out,
+                 "also save the comparison in this folder, for 'report', 'runs' and 'pack'")
+      ->type_name("DIR");
+  app.add_option("--format", words.formats,
+                 "print in this format (" + formats_in_words() +
+                     "); with --out also several, which are written there")
+      ->type_name("FORMAT[,FORMAT...]")
+      ->delimiter(',');
   add_bisect_option(app, words.is_bisection);
 }
 
@@ -160,12 +170,12 @@ class SideComparison {
     }
   }
 
-  DiffRecord compare(NamedSide& a, NamedSide& b) {
+  ComparedPair compare(NamedSide& a, NamedSide& b) {
     return a.is_job() && b.is_job() ? compare_jobs(a, b) : compare_weights(a, b);
   }
 
  private:
-  DiffRecord compare_jobs(const NamedSide& a, const NamedSide& b) const {
+  ComparedPair compare_jobs(const NamedSide& a, const NamedSide& b) const {
     DiffRequest request{names_, steps_.b - steps_.a, until_};
     if ((steps_.a == 0) != (steps_.b == 0)) throw bad_value("--align", words_.align, "A=100,B=1");
     if (are_same_values_) throw bad_value("--noise", kNoNoise, "a run, as both sides are jobs");
@@ -182,7 +192,7 @@ class SideComparison {
     return diff_runs(a.job().files(), b.job().files(), noise, request);
   }
 
-  DiffRecord compare_weights(NamedSide& a, NamedSide& b) {
+  ComparedPair compare_weights(NamedSide& a, NamedSide& b) {
     if (until_ != 0) {
       throw bad_value("--until", words_.until, "no step: --align names the step of the job");
     }
@@ -205,11 +215,11 @@ class SideComparison {
 bool is_about_fix(const DiffWords& words) { return words.expect == kFixed; }
 
 void check_expectation(const DiffWords& words) {
-  const auto outcome = parse<ExpectedOutcome>(words.expect);
-  const bool is_known = words.expect.empty() || words.expect == kBug || is_about_fix(words) ||
-                        (outcome && outcome != ExpectedOutcome::hangs);
+  const bool is_known =
+      words.expect.empty() || is_about_fix(words) || parse<ComparisonExpectation>(words.expect);
   if (!is_known) {
-    throw bad_value("--expect", words.expect, "agrees, diverges, not-finite, bug or fixed");
+    throw bad_value("--expect", words.expect,
+                    "agrees, bug, diverges, not-finite, raises, hangs or fixed");
   }
   const std::size_t runs = is_about_fix(words) ? 3 : 2;
   if (words.runs.size() == runs) return;
@@ -219,73 +229,75 @@ void check_expectation(const DiffWords& words) {
                       : "two: the reference, and the run compared with it");
 }
 
-void show(const DiffRecord& diff, const std::string& format,
-          const std::optional<KnownFindings>& known) {
-  if (format == "json") return write_standard_output(diff_in_json(diff));
-  if (format == "keys") return write_standard_output(lines_of_keys(keys_of(diff)));
-  write_standard_output(diff_in_words(diff, terminal_of(STDOUT_FILENO).width) +
-                        keys_in_words(diff, known));
-}
-
-/// Whether the run shows the bug: met, not met, or undecided.
-ExitStatus status_of_bug(const DiffRecord& diff) {
-  const ExitStatus status = status_of(diff, std::nullopt);
-  if (status == ExitStatus::failed) return ExitStatus::as_expected;
-  return status == ExitStatus::as_expected ? ExitStatus::failed : status;
-}
-
-/// Whether the run turned out as `--expect` says.
-ExitStatus status_by_expectation(const DiffRecord& diff, const std::string& expected,
-                                 const std::optional<KnownFindings>& known) {
-  const auto outcome = parse<ExpectedOutcome>(expected);
-  if (expected.empty() || outcome == ExpectedOutcome::agrees) return status_of(diff, known);
-  const ExitStatus status = status_of_bug(diff);
-  if (status != ExitStatus::as_expected || expected == kBug) return status;
-  const bool is_not_finite = kind_of(*first_different(diff)) == FindingKind::not_finite;
-  return is_not_finite == (outcome == ExpectedOutcome::not_finite) ? status : ExitStatus::failed;
-}
-
-/// Both comparisons of a fix: one page, one document, or one after the other.
-ExitStatus show_fix(const DiffRecord& before, const DiffRecord& after, const std::string& format,
-                    const std::optional<KnownFindings>& known) {
-  if (format == "html") {
-    write_standard_output(diff_page({{"before the fix", &before}, {"after the fix", &after}},
-                                    fix_in_words(before, after)));
-  } else if (format == "json") {
-    write_standard_output(fix_in_json(before, after));
-  } else {
-    show(before, format, std::nullopt);
-    if (format == "console") write_standard_output("\n");
-    show(after, format, known);
-    if (format == "console") write_standard_output("\n" + fix_in_words(before, after) + "\n");
+/// The comparison, or those before and after a fix.
+Comparison compared(const DiffWords& words) {
+  Comparison comparison;
+  if (is_about_fix(words)) comparison.purpose = ComparisonPurpose::fix;
+  comparison.expected =
+      parse<ComparisonExpectation>(words.expect).value_or(ComparisonExpectation::agrees);
+  SideComparison sides(words);
+  NamedSide reference(words.runs[0]);
+  for (std::size_t i = 1; i < words.runs.size(); ++i) {
+    NamedSide side(words.runs[i]);
+    comparison.pairs.push_back(sides.compare(reference, side));
   }
-  return worse(status_of_bug(before), status_of(after, known));
+  return comparison;
 }
 
+/// The command that does the same again: without the options that say only how it is reported.
+std::vector<std::string> command_of(const DiffWords& words) {
+  std::vector<std::string> command{"lockstep", "diff"};
+  for (const CLI::Option* option : words.app->get_options()) {
+    constexpr std::array<std::string_view, 2> kHow{"--out", "--format"};
+    const std::string name = option->get_lnames().empty() ? "" : "--" + option->get_lnames()[0];
+    if (option->count() == 0 || name.empty() || std::ranges::find(kHow, name) != kHow.end())
+      continue;
+    for (const std::string& value : option->results()) {
+      command.push_back(name);
+      if (option->get_expected_max() > 0) command.push_back(value);
+    }
+  }
+  command.insert(command.end(), words.runs.begin(), words.runs.end());
+  return command;
+}
+
+RunRecord record_of(const DiffWords& words) {
+  RunRecord run;
+  run.command = mask_command(command_of(words));
+  run.environment = describe_environment(utc_now());
+  run.environment.lockstep_version = LOCKSTEP_VERSION;
+  run.comparisons.push_back(compared(words));
+  run.planned = counts_of(run);
+  return run;
+}
+
+/// The verdict comes first: it is not lost if the record cannot be saved.
 ExitStatus diff(const DiffWords& words) {
-  const std::vector<std::string> formats{"console", "html", "json", "keys"};
-  if (std::find(formats.begin(), formats.end(), words.format) == formats.end()) {
-    throw unknown_name("format of 'diff'", words.format, formats);
+  std::vector<const Renderer*> renderers;
+  for (const std::string& format : words.formats) renderers.push_back(&find_renderer(format));
+  if (renderers.size() > 1 && words.out.empty()) {
+    throw bad_value("--format", fmt::format("{}", fmt::join(words.formats, ",")),
+                    "one format, or several with --out DIR, where their files go");
   }
   std::optional<KnownFindings> known;
   if (!words.known.empty()) known = KnownFindings::read(words.known);
   check_expectation(words);
-  SideComparison comparison(words);
-  NamedSide reference(words.runs[0]);
-  const auto compared_with = [&](const std::string& run) {
-    NamedSide side(run);
-    return comparison.compare(reference, side);
-  };
-  const DiffRecord first = compared_with(words.runs[1]);
-  if (is_about_fix(words)) {
-    return show_fix(first, compared_with(words.runs[2]), words.format, known);
+  const RunRecord run = record_of(words);
+  const bool is_on_screen = renderers.empty() || !words.out.empty();
+  if (is_on_screen) {
+    const Screen screen = screen_of(STDOUT_FILENO, Verbosity::overview, words.out);
+    write_standard_output(render_screen(run, screen) + known_in_words(run, known));
+  } else if (renderers[0]->format == "console") {
+    write_standard_output(renderers[0]->render(run));
+  } else if (renderers[0]->format != "github" || !show_in_github_step(run, known, stdout)) {
+    write_standard_output(renderers[0]->render(run));
   }
-  if (words.format == "html") {
-    write_standard_output(diff_page({{"", &first}}, ""));
-  } else {
-    show(first, words.format, known);
+  if (!words.out.empty()) {
+    const std::filesystem::path folder = make_run_folder(words.out, run);
+    const auto unwritten = write_reports(renderers, run, folder.string(), known, stdout);
+    if (unwritten) throw *unwritten;
   }
-  return status_by_expectation(first, words.expect, known);
+  return exit_status(without_known(run, known));
 }
 
 }  // namespace
@@ -297,8 +309,9 @@ Command diff_command() {
           [words] { return diff(*words); },
           {},
           [] {
-            return OfferedWords{{"--format", {"console", "html", "json", "keys"}},
-                                {"--expect", {"agrees", "bug", "diverges", "fixed", "not-finite"}}};
+            std::vector<std::string> outcomes = all_words<ComparisonExpectation>();
+            outcomes.emplace_back(kFixed);
+            return OfferedWords{{"--format", format_names()}, {"--expect", std::move(outcomes)}};
           }};
 }
 

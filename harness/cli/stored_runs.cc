@@ -16,6 +16,7 @@
 #include "reports/base/error.h"
 #include "reports/base/plain_text.h"
 #include "reports/base/usage_error.h"
+#include "reports/comparison/comparison_report.h"
 #include "reports/formats/job_report.h"
 #include "reports/record/run_record.h"
 
@@ -42,6 +43,7 @@ std::string title_of_cells(const RunRecord& run) {
 
 std::string title_of(const RunRecord& run) {
   if (!run.cells.empty()) return title_of_cells(run);
+  if (run.jobs.empty() && !run.comparisons.empty()) return title_of(run.comparisons[0]);
   if (run.jobs.size() != 1) return counted(run.jobs.size(), "job");
   // Its ranks are unknown until it has ended.
   return run.jobs[0].world_size > 0 ? title_of(run.jobs[0]) : run.jobs[0].title;
@@ -53,6 +55,7 @@ std::string verdict_of_run(const RunRecord& run) {
   if (is_of_jobs && is_unseen) return "NOTHING OBSERVED";
   switch (exit_status(run)) {
     case ExitStatus::as_expected:
+      if (run.jobs.empty() && is_of_jobs) return "as expected";
       if (is_of_jobs && std::ranges::all_of(run.jobs, is_recording)) return "recorded";
       return is_of_jobs ? "in lockstep" : "as expected";
     case ExitStatus::undecided:

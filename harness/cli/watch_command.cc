@@ -23,6 +23,7 @@
 #include "harness/cli/screen_options.h"
 #include "harness/cli/watch_comparison.h"
 #include "harness/cli/watch_settings.h"
+#include "harness/job/expected_error.h"
 #include "harness/job/job_record.h"
 #include "harness/job/watch_job.h"
 #include "harness/job/watch_request.h"
@@ -100,9 +101,11 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
   app.add_option("--on-stall", words.on_stall, "'kill' ends a job that hangs")
       ->type_name("ACTION")
       ->capture_default_str();
-  app.add_option("--expect", words.expect,
-                 "exit with 0 if the job does so: agrees, diverges, hangs, or not-finite")
-      ->type_name("OUTCOME");
+  app.add_option(
+         "--expect", words.expect,
+         "exit with 0 if the job does so: agrees, diverges, hangs, not-finite, or raises an "
+         "error, with a regular expression for its text")
+      ->type_name("OUTCOME[=REGEX]");
   app.add_option("--min-steps", words.min_steps, "that all ranks must train for '--expect agrees'")
       ->type_name("N")
       ->capture_default_str();
@@ -204,6 +207,23 @@ std::vector<std::string> command_of(const WatchWords& words) {
   return command;
 }
 
+/// "raises=Expected to mark a variable ready only once".
+void take_expectation(const std::string& text, WatchRequest& request) {
+  const std::size_t sign = text.find('=');
+  request.expected = parse<ExpectedOutcome>(text.substr(0, sign));
+  const bool has_pattern = sign != text.npos;
+  if (!request.expected || (has_pattern && request.expected != ExpectedOutcome::raises)) {
+    throw bad_value("--expect", text,
+                    "agrees, diverges, hangs, not-finite, raises or raises=REGEX");
+  }
+  if (!has_pattern) return;
+  request.error = text.substr(sign + 1);
+  const std::string fault = request.error.empty() ? "it is empty" : fault_in_pattern(request.error);
+  if (fault.empty()) return;
+  throw bad_value("--expect", text,
+                  fmt::format("raises=REGEX with an expression of RE2 ({})", fault));
+}
+
 WatchRequest request_of(const WatchWords& words) {
   if (words.job.empty()) {
     throw bad_value("--", "",
@@ -255,10 +275,7 @@ WatchRequest request_of(const WatchWords& words) {
   request.ends_stalled = words.on_stall == "kill";
   request.is_strict = words.is_strict;
   if (!words.expect.empty()) {
-    request.expected = parse<ExpectedOutcome>(words.expect);
-    if (!request.expected) {
-      throw bad_value("--expect", words.expect, "agrees, diverges, hangs or not-finite");
-    }
+    take_expectation(words.expect, request);
   }
   // The status of a job that failed by itself says nothing about its ranks.
   if (words.is_bisection && !request.expected) request.expected = ExpectedOutcome::agrees;
@@ -297,10 +314,9 @@ ExitStatus watch(const WatchWords& words) {
   }
   WatchedJob watched = watch_job(request, LOCKSTEP_VERSION);
   const Screen screen = screen_of(STDERR_FILENO, verbosity_of(words.verbosity), watched.folder);
-  std::string compared;
-  if (reference) compared = compare_with(*reference, words.against, watched, screen.width);
-  std::fputs((render_screen(watched.run, screen) + compared +
-              known_in_words(watched.run, request.known) + advice_on(watched.run, words))
+  if (reference) compare_with(*reference, watched);
+  std::fputs((render_screen(watched.run, screen) + known_in_words(watched.run, request.known) +
+              advice_on(watched.run, words))
                  .c_str(),
              stderr);
   if (words.runs_twice) run_again(request, watched, screen.width);
@@ -308,8 +324,8 @@ ExitStatus watch(const WatchWords& words) {
   const auto unwritten =
       write_reports(renderers, watched.run, watched.folder, request.known, stderr);
   if (unwritten) throw *unwritten;  // last: the verdict is said, and the record is complete
-  const JobRecord judged = without_known(watched.run.jobs[0], request.known);
-  return static_cast<ExitStatus>(exit_of(judged, watched.end));
+  const RunRecord judged = without_known(watched.run, request.known);
+  return static_cast<ExitStatus>(exit_of(judged.jobs[0], watched.end, judged.comparisons));
 }
 
 }  // namespace

@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "harness/diff/diff_keys.h"
 #include "harness/diff/diff_runs.h"
-#include "harness/diff/diff_words.h"
-#include "harness/diff/job_comparison.h"
 #include "harness/record/run_folder.h"
-#include "harness/verdict/job_comparisons.h"
 #include "reports/base/error.h"
 #include "reports/base/plain_text.h"
+#include "reports/comparison/comparison_report.h"
+#include "reports/comparison/comparison_words.h"
+#include "reports/comparison/conclude.h"
+#include "reports/record/finding_key.h"
 
 namespace lockstep {
 
@@ -26,27 +26,14 @@ bool has_finished(const RunRecord& run) {
   return !exits.empty() && all_finished(exits);
 }
 
-JobComparison undecided_comparison(ComparedWith with, const std::string& folder,
-                                   const std::string& reason) {
-  JobComparison comparison{with, folder, {}, reason};
-  comparison.result.claim = claim_of(Compared::weight);
-  comparison.result.reason = reason;
-  return comparison;
-}
-
 /// The job has ended: a record that cannot be saved must not lose its verdict.
-void store(JobComparison comparison, WatchedJob& watched) {
-  JobRecord& job = watched.run.jobs[0];
-  job.comparisons.push_back(comparison);
-  JobRecord one = job;
-  one.comparisons = {std::move(comparison)};
-  add_comparisons(one);
-  one.comparisons = job.comparisons;
-  job = std::move(one);
+void store(Comparison comparison, WatchedJob& watched) {
+  watched.run.comparisons.push_back(std::move(comparison));
+  watched.run.planned = counts_of(watched.run);
   try {
     save_record(watched.folder, watched.run);
   } catch (const Error& error) {
-    job.notes.push_back(std::string("its record was not saved: ") + error.what());
+    watched.run.jobs[0].notes.push_back(std::string("its record was not saved: ") + error.what());
   }
 }
 
@@ -57,28 +44,25 @@ std::optional<ForeignDifference> difference_from(const NamedJob& reference,
                                                  const JobRecord& job,
                                                  const std::filesystem::path& folder) {
   const SideFiles files(job, folder, folder.string());
-  const DiffRecord diff = diff_runs(reference.files(), files, repetitions_of({&reference}), {});
+  const ComparedPair diff = diff_runs(reference.files(), files, repetitions_of({&reference}), {});
+  const StepDifference* const step = first_different(diff);
   const bool is_known = known && known->lists_all(keys_of(diff));
-  if (verdict_of(diff) != Verdict::violated || is_known) return std::nullopt;
+  if (verdict_of_values(diff) != Verdict::violated || is_known) return std::nullopt;
   return ForeignDifference{
-      first_different(diff)->other,
+      step->other,
       fmt::format("compared with {}: {}", reference.files().shown(), verdict_in_words(diff))};
 }
 
-std::string compare_with(const NamedJob& reference, const std::string& shown, WatchedJob& watched,
-                         std::size_t width) {
+void compare_with(const NamedJob& reference, WatchedJob& watched) {
+  Comparison comparison;
   try {
     const NamedJob job(watched.folder);
-    const DiffRecord diff = diff_runs(reference.files(), job.files(),
-                                      repetitions_of({&reference, &job}), DiffRequest());
-    store(comparison_with_reference(diff, shown), watched);
-    return "\n" + diff_in_words(diff, width);
+    comparison.pairs.push_back(
+        diff_runs(reference.files(), job.files(), repetitions_of({&reference, &job}), {}));
   } catch (const Error& error) {
-    const std::string text =
-        fmt::format("The job was not compared: {}", printable_error(error.what()));
-    store(undecided_comparison(ComparedWith::reference, shown, text), watched);
-    return "\n" + text + "\n";
+    comparison.failure = fmt::format("the job was not compared: {}", printable_error(error.what()));
   }
+  store(std::move(comparison), watched);
 }
 
 void run_again(WatchRequest request, WatchedJob& first, std::size_t width) {
@@ -87,17 +71,18 @@ void run_again(WatchRequest request, WatchedJob& first, std::size_t width) {
   const std::filesystem::path folder = std::filesystem::path(first.folder) / kRepetitionFolder;
   request.out = folder.string();
   watch_job(request, LOCKSTEP_VERSION);
-  JobComparison comparison;
+  Comparison comparison;
+  comparison.purpose = ComparisonPurpose::repetition;
   try {
     const NamedJob one(first.folder), again(folder.string());
-    const DiffRecord diff = diff_runs(one.files(), again.files(), {}, DiffRequest());
-    comparison = comparison_with_repetition(diff, kRepetitionFolder);
+    ComparedPair diff = diff_runs(one.files(), again.files(), {}, {});
+    conclude_repetition(diff);
+    comparison.pairs.push_back(std::move(diff));
   } catch (const Error& error) {
-    comparison = undecided_comparison(
-        ComparedWith::repetition, kRepetitionFolder,
-        fmt::format("The second run was not compared: {}", printable_error(error.what())));
+    comparison.failure =
+        fmt::format("the second run was not compared: {}", printable_error(error.what()));
   }
-  say(wrapped(comparison.sentence, 0, 2, width));
+  say(wrapped(heading_of(comparison), 0, 2, width));
   store(std::move(comparison), first);
 }
 

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <filesystem>
 #include <optional>
-#include <string>
 
 #include "harness/cli/named_job.h"
 #include "harness/job/watch_job.h"
@@ -20,10 +19,8 @@ std::optional<ForeignDifference> difference_from(const NamedJob& reference,
                                                  const std::filesystem::path& folder);
 
 /// Compares a job that has ended with `reference`, and stores that in its record and its folder.
-/// Without usable files it is undecided. `shown`: the reference as the user named it; `width`:
-/// columns. Returns a text for the screen.
-std::string compare_with(const NamedJob& reference, const std::string& shown, WatchedJob& watched,
-                         std::size_t width);
+/// Without usable files it is undecided.
+void compare_with(const NamedJob& reference, WatchedJob& watched);
 
 /// Runs the job of `--twice` again, prints how far its runs are from each other, and stores that in
 /// the record of the first.

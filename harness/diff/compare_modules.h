@@ -1,8 +1,8 @@
 #pragma once
 
 #include "harness/diff/compare_tensors.h"
-#include "harness/diff/diff_record.h"
 #include "harness/judge/evidence/step_view.h"
+#include "reports/record/comparison.h"
 
 namespace lockstep {
 

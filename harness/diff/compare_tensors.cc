@@ -176,7 +176,9 @@ TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, dou
     difference.cause = "the bits differ, and the sketches do not see where";
     return difference;
   }
-  difference.is_estimate = a.elements > static_cast<std::int64_t>(Sketch::kLanes);
+  if (a.elements > static_cast<std::int64_t>(Sketch::kLanes)) {
+    difference.estimate_error = kSketchError;
+  }
   difference.relative = scale > 0 ? *distance / scale : 0;
   const double rest = add_direction(a, b, difference);
   if (b.norm > 0) difference.rest = rest / b.norm;
@@ -190,7 +192,7 @@ TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, dou
   const double by_ratio = std::abs(*difference.ratio - 1) * a.norm;
   if (rest <= kSmallRest * by_ratio) {  // the distance follows from the ratio, which is no estimate
     difference.relative = by_ratio / scale;
-    difference.is_estimate = false;
+    difference.estimate_error.reset();
   }
   const RatioMeaning meaning =
       meaning_of_ratio(*difference.ratio, sizes.ranks, std::max(3 * rest / b.norm, tolerance),
@@ -213,7 +215,7 @@ void judge_multiple(const WholeTensor& a, const WholeTensor& b, double bound, bo
   if (found <= one.likeness) return;
   one.likeness = found;
   one.relative = apart;
-  one.is_estimate = false;
+  one.estimate_error.reset();
   one.tolerance = bound;
 }
 

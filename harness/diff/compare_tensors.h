@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "harness/diff/diff_record.h"
 #include "harness/diff/whole_tensors.h"
 #include "harness/judge/values/compare_values.h"
+#include "reports/record/comparison.h"
 
 namespace lockstep {
 

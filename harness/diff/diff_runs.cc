@@ -16,7 +16,9 @@
 #include "harness/diff/hyperparameters.h"
 #include "harness/diff/precision.h"
 #include "harness/diff/preconditions.h"
+#include "harness/diff/side_outcome.h"
 #include "harness/diff/step_pairs.h"
+#include "reports/comparison/conclude.h"
 
 namespace lockstep {
 
@@ -111,10 +113,10 @@ struct GradientsSoFar {
 /// Differences between repetitions, by quantity and name, the largest up to the present step.
 using Noise = std::map<std::pair<Compared, std::string>, double>;
 
-class Comparison {
+class StepComparison {
  public:
   /// `request` outlives this.
-  Comparison(const SideFiles& a, const SideFiles& b, const DiffRequest& request)
+  StepComparison(const SideFiles& a, const SideFiles& b, const DiffRequest& request)
       : a_(a),
         b_(b),
         request_(request),
@@ -456,8 +458,8 @@ class Repetition {
     }
   }
 
-  Comparison with_a_;
-  Comparison with_b_;
+  StepComparison with_a_;
+  StepComparison with_b_;
 };
 
 /// Leaves out the tensors of most steps: a report shows those of the first one that differs or is
@@ -465,14 +467,14 @@ class Repetition {
 class KeptTensors {
  public:
   void look(StepDifference& step) {
-    constexpr int kFirst = 16;
     const bool differs = step.count(Likeness::different) > 0 || step.modules.has_finding();
     const bool is_open = step.count(Likeness::undecided) > 0;
     const bool has_module = step.modules.first(Compared::output, Likeness::different) ||
                             step.modules.first(Compared::output_gradient, Likeness::different);
     const bool is_shown = is_new(differs, has_different_) | is_new(is_open, has_undecided_) |
                           is_new(has_module, has_module_);
-    if (++steps_ > kFirst && !is_shown) step.leave_out_tensors();
+    const bool is_first = std::exchange(is_first_, false);
+    if (!is_first && !is_shown) step.leave_out_tensors();
   }
 
  private:
@@ -483,14 +485,14 @@ class KeptTensors {
     return result;
   }
 
-  int steps_ = 0;
+  bool is_first_ = true;
   bool has_different_ = false;
   bool has_undecided_ = false;
   bool has_module_ = false;
 };
 
 /// The compared steps up to the first difference: later samples cannot be its cause.
-std::vector<std::pair<std::int64_t, std::int64_t>> steps_of(const DiffRecord& diff) {
+std::vector<std::pair<std::int64_t, std::int64_t>> steps_of(const ComparedPair& diff) {
   const StepDifference* const last = first_different(diff);
   std::vector<std::pair<std::int64_t, std::int64_t>> steps;
   for (const StepDifference& step : diff.steps) {
@@ -502,15 +504,20 @@ std::vector<std::pair<std::int64_t, std::int64_t>> steps_of(const DiffRecord& di
 
 }  // namespace
 
-DiffRecord diff_runs(const SideFiles& a, const SideFiles& b,
-                     const std::vector<const SideFiles*>& noise, const DiffRequest& request) {
-  DiffRecord diff;
+ComparedPair diff_runs(const SideFiles& a, const SideFiles& b,
+                       const std::vector<const SideFiles*>& noise, const DiffRequest& request) {
+  ComparedPair diff;
   diff.sides = {side_of(a), side_of(b)};
+  const auto has_tensor = [&](const std::string& name) {
+    return a.has_named(name) || b.has_named(name);
+  };
+  add_outcome(a.job(), has_tensor, diff.sides[0]);
+  add_outcome(b.job(), has_tensor, diff.sides[1]);
   for (const SideFiles* run : noise) {
     const bool is_named = !diff.noise.empty() && diff.noise.back() == run->shown();
     if (!is_named) diff.noise.push_back(run->shown());
   }
-  Comparison comparison(a, b, request);
+  StepComparison comparison(a, b, request);
   const auto steps = comparison.steps();
   std::vector<Repetition> repetitions;
   for (const SideFiles* run : noise) repetitions.emplace_back(*run, a, b, request);
@@ -534,6 +541,7 @@ DiffRecord diff_runs(const SideFiles& a, const SideFiles& b,
   diff.hyperparameters = differing_hyperparameters(a.job(), b.job());
   match_names(comparison.parameters()[0], comparison.parameters()[1], diff);
   diff.unmapped = request.names.unknown([&](const std::string& name) { return a.has_named(name); });
+  conclude(diff);
   return diff;
 }
 

@@ -161,8 +161,8 @@ bool SideFiles::has_named(const std::string& name) const {
                      [&](const auto& observed) { return observed.first.name == name; });
 }
 
-DiffSide side_of(const SideFiles& files) {
-  DiffSide side;
+ComparedSide side_of(const SideFiles& files) {
+  ComparedSide side;
   side.folder = files.shown();
   side.title = files.job().title;
   side.world_size = files.job().world_size;

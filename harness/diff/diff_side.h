@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "harness/diff/compare_tensors.h"
-#include "harness/diff/diff_record.h"
 #include "harness/diff/whole_tensors.h"
 #include "harness/judge/evidence/step_reader.h"
 #include "harness/judge/values/compare_values.h"
+#include "reports/record/comparison.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -88,6 +88,6 @@ class SideFiles {
 };
 
 /// The job as a comparison shows it.
-DiffSide side_of(const SideFiles& files);
+ComparedSide side_of(const SideFiles& files);
 
 }  // namespace lockstep

@@ -18,6 +18,7 @@
 #include "harness/record/shard_runs.h"
 #include "reports/base/nearest_name.h"
 #include "reports/base/usage_error.h"
+#include "reports/comparison/conclude.h"
 
 namespace lockstep {
 
@@ -96,7 +97,7 @@ double over_larger_norm(double apart, const WholeTensor& a, const WholeTensor& b
 /// Replaces the estimates by what the elements say.
 void take_elements(const WholeTensor& a, const WholeTensor& b, ElementDifferences elements,
                    TensorDifference& found) {
-  found.is_estimate = false;
+  found.estimate_error.reset();
   found.relative = over_larger_norm(elements.apart, a, b);
   const double squares = a.norm * a.norm, others = b.norm * b.norm;
   const double both = (squares + others - elements.apart * elements.apart) / 2;
@@ -222,7 +223,7 @@ class MissingTensors {
 
   /// Takes those that are tied to another tensor from the names without a partner. Only matrices
   /// and larger tensors that are not 0 are: small ones may have the same values by chance.
-  void find_tied(DiffRecord& diff) const {
+  void find_tied(ComparedPair& diff) const {
     for (const std::size_t side : {0U, 1U}) {
       if (diff.unmatched[side].empty() || sides_[side]->step != 0) continue;
       const auto matched = names_by_bits(side);
@@ -236,7 +237,7 @@ class MissingTensors {
   }
 
   /// Adds the others as differences. A job has no buffers, so it may lack what a checkpoint has.
-  void add(const DiffRecord& diff, std::vector<TensorDifference>& found) const {
+  void add(const ComparedPair& diff, std::vector<TensorDifference>& found) const {
     for (const std::size_t side : {0U, 1U}) {
       const bool may_lack = sides_[1 - side]->step != 0;
       if (may_lack) continue;
@@ -282,7 +283,7 @@ class MissingTensors {
 
   /// "; nearest: b0.attn.q.weight": of those that lack a partner, too, else of all.
   std::string nearest_in_words(const std::string& name, std::size_t side,
-                               const DiffRecord& diff) const {
+                               const ComparedPair& diff) const {
     const std::vector<std::string>& alone = diff.unmatched[1 - side];
     const std::set<std::string> all = names_in(sides_[1 - side]->tensors);
     std::string nearest = nearest_name(name, alone);
@@ -344,8 +345,8 @@ Weights weights_of_job(const SideFiles& files, std::int64_t step) {
   return weights;
 }
 
-DiffRecord diff_weights(Weights a, Weights b, std::vector<Weights> noise,
-                        const WeightsRequest& request) {
+ComparedPair diff_weights(Weights a, Weights b, std::vector<Weights> noise,
+                          const WeightsRequest& request) {
   for (Weights& run : noise) name_as_model(names_in(a.tensors), run);
   const std::set<std::string> of_a = names_in(a.tensors);
   name_as_model(names_in(b.tensors), a);
@@ -356,7 +357,7 @@ DiffRecord diff_weights(Weights a, Weights b, std::vector<Weights> noise,
   measure_fused(b);
   for (Weights& run : noise) request.names.rename(run.tensors);
   const RepetitionDistances distances(noise, a, b);
-  DiffRecord diff;
+  ComparedPair diff;
   diff.sides = {a.side, b.side};
   match_names(names_in(a.tensors), names_in(b.tensors), diff);
   const MissingTensors missing(a, b);
@@ -381,6 +382,7 @@ DiffRecord diff_weights(Weights a, Weights b, std::vector<Weights> noise,
     missing.add(diff, step.tensors);
   }
   diff.steps.push_back(std::move(step));
+  conclude(diff);
   return diff;
 }
 

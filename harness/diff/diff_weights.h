@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "harness/diff/diff_record.h"
 #include "harness/diff/diff_side.h"
 #include "harness/diff/whole_tensors.h"
+#include "reports/record/comparison.h"
 
 namespace lockstep {
 
 /// The parameters of a job after a step, or the tensors of a checkpoint.
 struct Weights {
-  DiffSide side;
+  ComparedSide side;
   std::int64_t step = 0;  ///< of a job; 0: it is a checkpoint
   WholeTensors tensors;   ///< by the names in a job, or in the files of a checkpoint
 };
@@ -46,8 +46,8 @@ struct WeightsRequest {
 /// A tensor that only one of two checkpoints has is different, and so is a parameter of a job that
 /// the checkpoint lacks, but not what the job lacks: it has no buffers. Throws Error (usage) if a
 /// file cannot be read any more.
-DiffRecord diff_weights(Weights a, Weights b, std::vector<Weights> noise,
-                        const WeightsRequest& request);
+ComparedPair diff_weights(Weights a, Weights b, std::vector<Weights> noise,
+                          const WeightsRequest& request);
 
 /// The largest relative L2 distance of a copy that was rounded to the coarser dtype of both.
 /// Rounding to nearest moves an element by at most u of its size, the unit roundoff, or by half of

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "harness/diff/diff_record.h"
 #include "harness/diff/diff_side.h"
 #include "harness/diff/whole_tensors.h"
+#include "reports/record/comparison.h"
 
 namespace lockstep {
 

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "harness/diff/diff_record.h"
 #include "harness/diff/diff_side.h"
 #include "harness/diff/whole_tensors.h"
 #include "harness/judge/values/compare_values.h"
+#include "reports/record/comparison.h"
 
 namespace lockstep {
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "harness/job/expected_error.h"
 #include "harness/job/rank_facts.h"
 #include "harness/job/stall.h"
 #include "harness/record/environment.h"
@@ -317,7 +318,7 @@ RunRecord record_of_job(const WatchRequest& request) {
   RunRecord run = record_of_new_job(title, request.agree_every);
   run.command = mask_command(request.command);
   run.jobs[0].node = request.node;
-  run.jobs[0].demands = {request.expected, request.min_steps, request.is_strict};
+  run.jobs[0].demands = {request.expected, request.min_steps, request.is_strict, request.error};
   return run;
 }
 
@@ -336,7 +337,10 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
     const auto known = facts.find(rank);
     const std::string failure = known == facts.end() ? "" : known->second.failure;
     job.exits.push_back(exit_of_rank(files, rank, failure, end));
-    if (known != facts.end()) note_elsewhere(known->second.elsewhere, job.exits.back());
+    if (known == facts.end()) continue;
+    RankExit& exit = job.exits.back();
+    note_elsewhere(known->second.elsewhere, exit);
+    if (exit.kind == ExitKind::raised) exit.place = known->second.error_place;
   }
   if (end) note_left_running(job, progress);
   if (end && !end->is_cut && end->interrupted_by == 0) note_deaths(job.exits);
@@ -363,6 +367,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
     if (one.thinned_after > 0 && is_earlier) job.thinned_after = one.thinned_after;
   }
   job.command_error = facts.empty() ? error_without_step(files) : "";
+  job.has_expected_error = has_expected_error(job);
   if (job.processes > 0) {
     seal(job, files, end.has_value());
   } else if (end) {
@@ -390,14 +395,16 @@ void take_up(RunRecord& run, const fs::path& folder) {
   }
 }
 
-int exit_of(const JobRecord& job, const JobEnd& end) {
+int exit_of(const JobRecord& job, const JobEnd& end, const std::vector<Comparison>& comparisons) {
+  ExitStatus status = status_of(job);
+  for (const Comparison& one : comparisons) status = worse(status, status_of(one));
   if (job.demands.expected) {
     return static_cast<int>(end.interrupted_by != 0 ? exit_status_of_signal(end.interrupted_by)
-                                                    : status_of(job));
+                                                    : status);
   }
   if (end.status != 0 && !end.is_cut) return end.status;
-  if (!job.node.empty() && verdict_of(job) != Verdict::violated) return 0;  // the others decide
-  return static_cast<int>(status_of(job));
+  if (!job.node.empty() && status != ExitStatus::failed) return 0;  // the others decide
+  return static_cast<int>(status);
 }
 
 }  // namespace lockstep

@@ -29,8 +29,10 @@ std::string torch_of(const std::filesystem::path& files);
 void take_up(RunRecord& run, const std::filesystem::path& folder);
 
 /// How `lockstep watch` exits after a judged job: like the job if it failed, else by its verdict.
+/// `comparisons`: with a reference, which count like the verdict.
 /// The ranks of one machine of several decide nothing if they agree: 0. With `--expect`, only an
 /// interruption counts before whether the job was as expected.
-int exit_of(const JobRecord& job, const JobEnd& end);
+int exit_of(const JobRecord& job, const JobEnd& end,
+            const std::vector<Comparison>& comparisons = {});
 
 }  // namespace lockstep

@@ -82,7 +82,8 @@ RankFacts facts_in(const nlohmann::json& json) {
           .precisions = precisions_in(json.value("precisions", nlohmann::json::array())),
           .groups = sizes_in(json.value("groups", nlohmann::json::object())),
           .machine = {number_in<int>(json, "local_first"), number_in<int>(json, "local_count")},
-          .rendezvous = number_in<std::int64_t>(json, "rendezvous")};
+          .rendezvous = number_in<std::int64_t>(json, "rendezvous"),
+          .error_place = mask_secrets(json.value("error_place", ""))};
 }
 
 constexpr std::uint64_t kLargestElsewhere = 1 << 12;

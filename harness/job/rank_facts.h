@@ -47,7 +47,8 @@ struct RankFacts {
   /// Numbers of ranks of the groups that the training named, by name.
   std::map<std::string, int> groups = {};
   RanksOfMachine machine = {};
-  std::int64_t rendezvous = 0;  ///< equal for all ranks of a job, and for few others; 0: unknown
+  std::int64_t rendezvous = 0;   ///< equal for all ranks of a job, and for few others; 0: unknown
+  std::string error_place = {};  ///< of the error that ended it, in the user's code; empty: unknown
   std::optional<Elsewhere> elsewhere = {};  ///< absent: it trained in the observed process alone
 };
 

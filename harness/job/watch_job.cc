@@ -304,6 +304,7 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   const auto variables = watched_variables(request, hook, files, run.jobs[0].id);
 
   const Interruption interruption;
+  const auto begin = std::chrono::steady_clock::now();
   JobProcess process(request.job, variables);
   JobEnd end;
   {
@@ -314,6 +315,8 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   }
   try {
     wait_for_last_ranks(files);
+    run.jobs[0].duration_s =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     add_ranks(run.jobs[0], folder, end);
     run.planned = counts_of(run);  // the claims follow from what the ranks observed
     run.environment.torch_version = torch_of(files);

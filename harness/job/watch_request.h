@@ -57,6 +57,7 @@ struct WatchRequest {
   bool ends_stalled = false;  ///< ends a job that hangs
   bool is_strict = false;     ///< a tensor that cannot be compared leaves the job undecided
   std::optional<ExpectedOutcome> expected = {};
+  std::string error;  ///< a regular expression of RE2 for the error that is expected; empty: any
   std::optional<KnownFindings> known = {};  ///< do not fail
   std::string label;                        ///< the job's name in reports; empty: its command
   /// Compares the files so far with those of another job; empty: the job is not compared.

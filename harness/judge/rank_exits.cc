@@ -42,8 +42,8 @@ Finding finding_of(const Claim& claim, const RankExit& end) {
   finding.step = end.step;
   finding.last_step = end.step;
   finding.places = 1;
-  finding.failure =
-      RankFailure{end.rank, exit_in_words(end), end.error, end.last_output, std::nullopt};
+  finding.failure = RankFailure{end.rank,        exit_in_words(end), end.error,
+                                end.last_output, std::nullopt,       end.place};
   finding.sentence = fmt::format("rank {} {}", end.rank, exit_in_words(end));
   if (end.step > 0) finding.sentence += " " + end_in_words(end);
   if (!end.error.empty()) finding.sentence += ": " + first_sentence(end.error);
@@ -86,8 +86,8 @@ void add_mismatch(const CellEvidence& cell, const CollectiveAnalysis& analysis,
   const RankExit* victim = telling_victim(cell, analysis, missed);
   if (!victim) return;
   Finding finding = finding_of_mismatch(result.claim, missed);
-  finding.failure = RankFailure{victim->rank, exit_in_words(*victim), victim->error,
-                                victim->last_output, std::nullopt};
+  finding.failure = RankFailure{victim->rank,        exit_in_words(*victim), victim->error,
+                                victim->last_output, std::nullopt,           victim->place};
   finding.sentence =
       capitalised(missed.sentence) + " " + capitalised(finding_of(result.claim, *victim).sentence);
   result.findings.push_back(std::move(finding));

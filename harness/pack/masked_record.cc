@@ -53,6 +53,64 @@ void learn_detail(const std::string& detail, Redaction& redaction) {
 
 }  // namespace
 
+namespace {
+
+void learn_names(const ClaimResult& result, Redaction& redaction) {
+  for (const Finding& finding : result.findings) {
+    redaction.learn(finding.tensor);
+    for (const std::string& tensor : finding.tensors) redaction.learn(tensor);
+    if (finding.failure) learn_place(finding.failure->place, redaction);
+  }
+}
+
+void learn_names(const std::vector<TensorDifference>& tensors, Redaction& redaction) {
+  for (const TensorDifference& one : tensors) redaction.learn(one.name);
+}
+
+void learn_names(const std::vector<std::string>& names, Redaction& redaction) {
+  for (const std::string& name : names) redaction.learn(name);
+}
+
+void learn_names(const ComparedPair& pair, Redaction& redaction) {
+  learn_names(pair.result, redaction);
+  for (const StepDifference& step : pair.steps) {
+    learn_names(step.tensors, redaction);
+    learn_names(step.modules.tensors, redaction);
+    for (const NotComparable& one : step.modules.not_comparable) redaction.learn(one.name);
+  }
+  for (const auto& names : pair.unmatched) learn_names(names, redaction);
+  learn_names(pair.unmapped, redaction);
+  learn_names(pair.without_evidence, redaction);
+  for (const TiedTensor& one : pair.tied) {
+    redaction.learn(one.name);
+    redaction.learn(one.same);
+  }
+}
+
+/// The last part of a path.
+std::string last_part(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+void mask_machine(Comparison& comparison) {
+  for (ComparedPair& pair : comparison.pairs) {
+    for (ComparedSide& side : pair.sides) {
+      side.folder = last_part(side.folder);
+      if (!side.tensors) side.title = program_of(side.title);
+    }
+    for (std::string& run : pair.noise) run = last_part(run);
+  }
+}
+
+template <class Record>
+void redact_texts(Record& record, Redaction& redaction) {
+  for_each_text(record, [&](std::string_view field, std::string& text) {
+    if (!is_fixed(field)) text = redaction.text(text);
+  });
+}
+
+}  // namespace
+
 void mask_machine(RunRecord& run) {
   run.command = without_arguments(run.command);
   run.environment.host = kMasked;
@@ -69,6 +127,7 @@ void mask_machine(RunRecord& run) {
     if (!job.node.empty()) job.node = kMasked;
     job.title = program_of(job.title);
   }
+  for (Comparison& comparison : run.comparisons) mask_machine(comparison);
 }
 
 void learn_place(const std::string& place, Redaction& redaction) {
@@ -80,23 +139,23 @@ void learn_place(const std::string& place, Redaction& redaction) {
 }
 
 void learn_names(const JobRecord& job, Redaction& redaction) {
-  for (const ClaimResult& result : job.results) {
-    for (const Finding& finding : result.findings) {
-      redaction.learn(finding.tensor);
-      for (const std::string& tensor : finding.tensors) redaction.learn(tensor);
-    }
-  }
+  for (const ClaimResult& result : job.results) learn_names(result, redaction);
   redaction.learn(job.symptom.tensor);
   for (const NotCompared& one : job.coverage.not_compared) redaction.learn(one.example);
   for (const ComparedUntil& one : job.coverage.until) redaction.learn(one.example);
-  for (const RankExit& end : job.exits) learn_detail(end.detail, redaction);
+  for (const RankExit& end : job.exits) {
+    learn_detail(end.detail, redaction);
+    learn_place(end.place, redaction);
+  }
   if (job.mismatch) learn_names(*job.mismatch, redaction);
 }
 
-void redact(JobRecord& job, Redaction& redaction) {
-  for_each_text(job, [&](std::string_view field, std::string& text) {
-    if (!is_fixed(field)) text = redaction.text(text);
-  });
+void learn_names(const Comparison& comparison, Redaction& redaction) {
+  for (const ComparedPair& pair : comparison.pairs) learn_names(pair, redaction);
 }
+
+void redact(JobRecord& job, Redaction& redaction) { redact_texts(job, redaction); }
+
+void redact(Comparison& comparison, Redaction& redaction) { redact_texts(comparison, redaction); }
 
 }  // namespace lockstep

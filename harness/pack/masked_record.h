@@ -14,8 +14,11 @@ void mask_machine(RunRecord& run);
 /// Learns the names in the texts of a job: of tensors, groups and sources.
 void learn_names(const JobRecord& job, Redaction& redaction);
 
-/// Replaces names in all texts of a job.
+void learn_names(const Comparison& comparison, Redaction& redaction);
+
+/// Replaces names in all texts of a job or comparison.
 void redact(JobRecord& job, Redaction& redaction);
+void redact(Comparison& comparison, Redaction& redaction);
 
 /// Learns the names in "load_next_batch, train.py:22" or in "train.py:22": a function and a file.
 void learn_place(const std::string& place, Redaction& redaction);

@@ -121,11 +121,13 @@ void learn_all_names(const RunRecord& run, const fs::path& folder, Redaction& re
     learn_names_in_files(job, folder, redaction);
     learn_names(job, redaction);
   }
+  for (const Comparison& comparison : run.comparisons) learn_names(comparison, redaction);
 }
 
 void mask_record(RunRecord& run, Redaction& redaction) {
   mask_machine(run);
   for (JobRecord& job : run.jobs) redact(job, redaction);
+  for (Comparison& comparison : run.comparisons) redact(comparison, redaction);
   run.environment.torch_version = redaction.text(run.environment.torch_version);
   for (std::string& note : run.notes) note = redaction.text(note);
 }

@@ -20,7 +20,6 @@
 #include "harness/verdict/coverage.h"
 #include "harness/verdict/evidence_of_run.h"
 #include "harness/verdict/expectation.h"
-#include "harness/verdict/job_comparisons.h"
 #include "harness/verdict/job_tables.h"
 #include "harness/verdict/measured_tables.h"
 #include "harness/verdict/non_finite.h"
@@ -310,7 +309,6 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   }
   const std::string index_fault = evidence.index_fault_of(job.folder);
   if (!index_fault.empty()) job.faults.push_back(index_fault);
-  add_comparisons(job);
   evidence.forget_steps_but_of("");
 }
 

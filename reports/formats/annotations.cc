@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "reports/base/plain_text.h"
+#include "reports/comparison/comparison_report.h"
 #include "reports/formats/brief_findings.h"
 #include "reports/formats/job_report.h"
 #include "reports/formats/sections.h"
@@ -121,6 +122,14 @@ Annotation annotation_of(const JobRecord& job) {
   return annotation;
 }
 
+Annotation annotation_of(const Comparison& comparison) {
+  Annotation annotation;
+  annotation.is_error = status_of(comparison) == ExitStatus::failed;
+  annotation.title = title_of(comparison);
+  annotation.message = heading_of(comparison);
+  return annotation;
+}
+
 /// One for each variant and result: a matrix has thousands of cells.
 void append_cells(const RunRecord& run, std::vector<Annotation>& all) {
   std::map<std::pair<std::string, Result>, std::size_t> places;
@@ -143,6 +152,9 @@ std::string annotations(const RunRecord& given) {
   std::vector<Annotation> all;
   for (const JobRecord& job : run.jobs) {
     if (status_of(job) != ExitStatus::as_expected) all.push_back(annotation_of(job));
+  }
+  for (const Comparison& one : run.comparisons) {
+    if (status_of(one) != ExitStatus::as_expected) all.push_back(annotation_of(one));
   }
   append_cells(run, all);
   std::stable_partition(all.begin(), all.end(), [](const Annotation& one) { return one.is_error; });

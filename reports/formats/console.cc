@@ -7,6 +7,7 @@
 
 #include "reports/base/plain_text.h"
 #include "reports/base/shell_word.h"
+#include "reports/comparison/comparison_report.h"
 #include "reports/formats/brief_findings.h"
 #include "reports/formats/console_table.h"
 #include "reports/formats/job_report.h"
@@ -41,8 +42,11 @@ class Console {
 
   std::string report() const {
     if (screen_.verbosity == Verbosity::verdict) return verdict();
-    std::string text = header();
+    const bool is_comparison = run_.jobs.empty() && run_.cells.empty() && !run_.comparisons.empty();
+    std::string text = is_comparison ? "" : header();
     for (const JobRecord& job : run_.jobs) text += is_full() ? whole_job(job) : job_in_brief(job);
+    for (const Comparison& one : run_.comparisons) text += comparison(one) + "\n";
+    if (is_comparison) return text + notes() + files();
     const std::vector<Section> sections = sections_of(run_);
     for (const Section& section : sections) {
       if (is_full()) {
@@ -52,7 +56,8 @@ class Console {
       }
     }
     // The heading of a single job is its verdict.
-    const bool is_said = run_.cells.empty() && run_.jobs.size() == 1 && !is_full();
+    const bool is_said =
+        run_.cells.empty() && run_.jobs.size() == 1 && run_.comparisons.empty() && !is_full();
     return text + notes() + table() + attention(sections) + files() + (is_said ? "" : verdict());
   }
 
@@ -71,6 +76,15 @@ class Console {
   std::string titled(const std::string& title) const {
     const std::string line = plain(title);
     return line + "\n" + std::string(std::min(line.size(), screen_.width), '=') + "\n\n";
+  }
+
+  std::string comparison(const Comparison& one) const {
+    std::string text;
+    for (const std::string& line : lines_of(one)) {
+      const bool is_detail = line.starts_with("  ");
+      text += line.empty() ? "\n" : lines(is_detail ? line.substr(2) : line, is_detail ? 2 : 0, 2);
+    }
+    return text;
   }
 
   std::string header() const {
@@ -307,7 +321,8 @@ class Console {
   std::string files() const {
     if (screen_.folder.empty()) return "";
     const std::string text = fmt::format("Files: {}\n", plain(screen_.folder));
-    if (is_full()) return text;
+    const bool has_details = !run_.jobs.empty() || !run_.cells.empty();
+    if (is_full() || !has_details) return text;
     const bool has_variants = has_one_scenario_ || screen_.verbosity == Verbosity::variants;
     return text + fmt::format("Details: lockstep report {} {}\n", plain(shell_word(screen_.folder)),
                               has_variants ? "-vv" : "-v");

@@ -8,6 +8,7 @@
 #include "reports/base/csv_text.h"
 #include "reports/base/names.h"
 #include "reports/base/plain_text.h"
+#include "reports/comparison/comparison_report.h"
 #include "reports/formats/job_report.h"
 #include "reports/formats/renderer.h"
 #include "reports/formats/sections.h"
@@ -265,6 +266,22 @@ void append_job(std::string& csv, const JobRecord& job) {
   for (const Table& table : job.tables) append_table(csv, {line}, table);
 }
 
+void append_comparison(std::string& csv, const Comparison& comparison) {
+  Line about;
+  about.scenario = title_of(comparison);
+  about.verdict = verdict_name(status_of(comparison));
+  Line heading = about;
+  heading.row = "comparison";
+  heading.text = heading_of(comparison);
+  append(csv, heading);
+  for (const ComparedPair& pair : comparison.pairs) {
+    Line side = about;
+    side.variant = pair.sides[1].title;
+    side.world_size = pair.sides[1].world_size;
+    append(csv, claim_line(side, pair.result));
+  }
+}
+
 }  // namespace
 
 std::string render_csv(const RunRecord& given) {
@@ -279,6 +296,7 @@ std::string render_csv(const RunRecord& given) {
     append_cost(csv, cell);
   }
   for (const JobRecord& job : run.jobs) append_job(csv, job);
+  for (const Comparison& one : run.comparisons) append_comparison(csv, one);
   for (const Table& table : run.tables) append_table(csv, run, table);
   return csv;
 }

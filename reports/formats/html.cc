@@ -7,13 +7,16 @@
 
 #include "reports/base/plain_text.h"
 #include "reports/base/shell_word.h"
+#include "reports/comparison/comparison_report.h"
 #include "reports/formats/html_cells.h"
+#include "reports/formats/html_comparisons.h"
 #include "reports/formats/job_report.h"
 #include "reports/formats/overview.h"
 #include "reports/formats/renderer.h"
 #include "reports/page/html_page.h"
 #include "reports/page/html_table.h"
 #include "reports/page/html_text.h"
+#include "reports/record/finding_key.h"
 #include "reports/record/without_secrets.h"
 
 namespace lockstep {
@@ -33,19 +36,31 @@ void for_each_execution(const RunRecord& run, const Work& work) {
   for (const JobRecord& job : run.jobs) work(job);
 }
 
+std::vector<const ClaimResult*> results_of(const RunRecord& run) {
+  std::vector<const ClaimResult*> results;
+  for_each_execution(run, [&](const Execution& execution) {
+    for (const ClaimResult& result : execution.results) results.push_back(&result);
+  });
+  for (const Comparison& comparison : run.comparisons) {
+    for (const ComparedPair& pair : comparison.pairs) results.push_back(&pair.result);
+  }
+  return results;
+}
+
 /// "48 claims were judged: 36 hold, 2 undecided, 10 violated. 1204 tensors were compared."
 std::string coverage_of_claims(const RunRecord& run) {
   std::array<std::size_t, 3> verdicts{};
   std::size_t claims = 0;
   std::int64_t tensors = 0, steps = 0;
-  for_each_execution(run, [&](const Execution& execution) {
-    steps += execution.steps.count;
-    for (const ClaimResult& result : execution.results) {
-      ++claims;
-      ++verdicts.at(static_cast<std::size_t>(result.verdict));
-      tensors += result.comparisons;
-    }
-  });
+  for_each_execution(run, [&](const Execution& execution) { steps += execution.steps.count; });
+  for (const Comparison& comparison : run.comparisons) {
+    for (const ComparedPair& pair : comparison.pairs) steps += steps_compared(pair);
+  }
+  for (const ClaimResult* result : results_of(run)) {
+    ++claims;
+    ++verdicts.at(static_cast<std::size_t>(result->verdict));
+    tensors += result->comparisons;
+  }
   if (claims == 0) return "Coverage: no claim was judged.";
   return fmt::format(
       "Coverage: {} judged in {}, with {} of tensors: {} hold, {} undecided, {} "
@@ -114,6 +129,8 @@ std::vector<std::string> notes_in_html(const RunRecord& run) {
 }
 
 std::string title_of_page(const RunRecord& run) {
+  const bool is_comparison = run.jobs.empty() && run.cells.empty() && !run.comparisons.empty();
+  if (is_comparison) return title_of(run.comparisons.front());
   if (run.jobs.size() == 1 && run.cells.empty()) return title_of(run.jobs[0]);
   std::set<std::string> scenarios;
   for (const CellRecord& cell : run.cells) scenarios.insert(cell.cell.scenario);
@@ -128,9 +145,10 @@ std::string title_of_page(const RunRecord& run) {
 std::string render_html(const RunRecord& given) {
   const RunRecord run = without_secrets(given);
   HtmlPage page;
+  const bool is_comparison = run.jobs.empty() && run.cells.empty() && run.comparisons.size() == 1;
   page.title = "Lockstep: " + title_of_page(run);
   page.kicker = "Lockstep report: " + title_of_page(run);
-  page.verdict = in_html(verdict_sentence(run));
+  page.verdict = in_html(is_comparison ? heading_of(run.comparisons[0]) : verdict_sentence(run));
   page.tone = tone_of_run(run);
   page.lead = lead_of(run);
 
@@ -148,6 +166,17 @@ std::string render_html(const RunRecord& given) {
                                     : fmt::format("<p><b>{}</b></p>\n", in_html(heading_of(job)));
     parts.push_back({fmt::format("part-{}", parts.size() + 1), in_html(title_of(job), 300),
                      verdict + cells.job(job)});
+  }
+  for (const Comparison& comparison : run.comparisons) {
+    parts.push_back(
+        section_of(comparison, fmt::format("part-{}", parts.size() + 1), is_comparison));
+    if (comparison.pairs.empty()) continue;
+    const ComparedPair& judged = comparison.pairs.back();
+    std::vector<ShownFinding> shown;
+    for (const Finding& finding : judged.result.findings) {
+      shown.push_back({&finding, finding.sentence});
+    }
+    parts.back().body += findings.add({title_of(comparison), label_of(judged), "", ""}, shown);
   }
   std::vector<std::string> notes = notes_in_html(run);
   if (cells.without_charts() > 0) {

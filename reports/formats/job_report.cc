@@ -241,9 +241,15 @@ std::string title_of(const JobRecord& job) {
 
 std::string heading_of(const JobRecord& job) {
   if (job.not_run) return fmt::format("NOT RUN: {}", job.not_run->reason);
+  if (job.world_size == 0 && job.has_expected_error) {
+    return fmt::format("as expected ({}): {}", name(ExpectedOutcome::raises), job.command_error);
+  }
   if (job.world_size == 0) {
     const bool is_lost = job.command_status && !job.unsealed.empty();
-    return is_lost ? "UNDECIDED: " + job.unsealed : nothing_observed(job);
+    if (is_lost) return "UNDECIDED: " + job.unsealed;
+    const bool has_no_error =
+        job.demands.expected == ExpectedOutcome::raises && status_of(job) == ExitStatus::failed;
+    return (has_no_error ? "NOT AS EXPECTED (raises): " : "") + nothing_observed(job);
   }
   if (is_to_agree(job)) return verdict_in_words(job);
   const std::string_view expected = name(*job.demands.expected);

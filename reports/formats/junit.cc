@@ -8,6 +8,7 @@
 
 #include "reports/base/names.h"
 #include "reports/base/plain_text.h"
+#include "reports/comparison/comparison_report.h"
 #include "reports/formats/brief_findings.h"
 #include "reports/formats/job_report.h"
 #include "reports/formats/renderer.h"
@@ -64,9 +65,8 @@ std::string_view element_of(const CellRecord& cell) {
   return cell.verdict == CellVerdict::not_applicable ? kSkipped : kError;
 }
 
-std::string_view element_of(const JobRecord& job) {
-  if (job.not_run) return kError;
-  switch (status_of(job)) {
+std::string_view element_of(ExitStatus status) {
+  switch (status) {
     case ExitStatus::as_expected:
       return "";
     case ExitStatus::failed:
@@ -74,6 +74,10 @@ std::string_view element_of(const JobRecord& job) {
     default:
       return kError;
   }
+}
+
+std::string_view element_of(const JobRecord& job) {
+  return job.not_run ? kError : element_of(status_of(job));
 }
 
 /// Why a case is unexpected: the stable words of the attribute `type`.
@@ -178,14 +182,17 @@ struct Totals {
   int skipped = 0;
   double seconds = 0;
 
-  template <class Record>
-  void add(const Record& record) {
+  void add(std::string_view element, double duration_s) {
     ++tests;
-    const std::string_view element = element_of(record);
     if (element == kFailure) ++failures;
     if (element == kError) ++errors;
     if (element == kSkipped) ++skipped;
-    if (std::isfinite(record.duration_s)) seconds += record.duration_s;
+    if (std::isfinite(duration_s)) seconds += duration_s;
+  }
+
+  template <class Record>
+  void add(const Record& record) {
+    add(element_of(record), record.duration_s);
   }
 
   void write_to(pugi::xml_node node) const {
@@ -334,7 +341,7 @@ void add_job(pugi::xml_node root, const RunRecord& run, const JobRecord& job) {
   add_properties(suite, run.environment);
   pugi::xml_node node = suite.append_child("testcase");
   set(node, "classname", job.title);
-  set(node, "name", fmt::format("{}[w{}]", job.id, job.world_size));
+  set(node, "name", fmt::format("stays in lockstep, {}", counted(job.world_size, "rank")));
   set(node, "time", seconds_text(job.duration_s));
   set_place(node, place_of(job));
   std::string lines;
@@ -346,6 +353,59 @@ void add_job(pugi::xml_node root, const RunRecord& run, const JobRecord& job) {
     set_text(child, lines);
   }
   set_text(node.append_child("system-out"), heading_of(job) + "\n" + lines);
+}
+
+CaseType type_of(const Comparison& comparison) {
+  if (status_of(comparison) != ExitStatus::failed) return CaseType::undecided;
+  const bool is_bug = comparison.purpose == ComparisonPurpose::reference &&
+                      comparison.expected != ComparisonExpectation::agrees;
+  if (is_bug) return CaseType::not_reproduced;
+  switch (comparison.pairs.back().sides[1].outcome) {
+    case SideOutcome::raised:
+    case SideOutcome::out_of_memory:
+      return CaseType::error_raised;
+    case SideOutcome::hung:
+      return CaseType::hang;
+    case SideOutcome::died:
+      return CaseType::rank_died;
+    case SideOutcome::ranks_differ:
+    case SideOutcome::not_finite:
+    case SideOutcome::trained:
+      break;
+  }
+  return CaseType::wrong_values;
+}
+
+/// "equals train.py, 1 rank"; of a fix "is fixed".
+std::string claim_of(const Comparison& comparison) {
+  if (comparison.purpose == ComparisonPurpose::fix) return "is fixed";
+  if (comparison.purpose == ComparisonPurpose::repetition) return "reproduces";
+  if (comparison.pairs.empty()) return "equals the reference";
+  const ComparedSide& reference = comparison.pairs.front().sides[0];
+  return fmt::format("equals {}", reference.title);
+}
+
+/// A suite of one case.
+void add_comparison(pugi::xml_node root, const RunRecord& run, const Comparison& comparison) {
+  const std::string_view element = element_of(status_of(comparison));
+  Totals totals;
+  totals.add(element, 0);
+  pugi::xml_node suite = add_suite(root, run, title_of(comparison), totals);
+  add_properties(suite, run.environment);
+  pugi::xml_node node = suite.append_child("testcase");
+  set(node, "classname",
+      comparison.pairs.empty() ? "comparison" : comparison.pairs.back().sides[1].title);
+  set(node, "name", claim_of(comparison));
+  set(node, "time", seconds_text(0));
+  std::string lines;
+  for (const std::string& line : lines_of(comparison)) lines += line + "\n";
+  if (!element.empty()) {
+    pugi::xml_node child = node.append_child(element.data());
+    set(child, "type", std::string(name(type_of(comparison))));
+    set(child, "message", heading_of(comparison));
+    set_text(child, lines);
+  }
+  set_text(node.append_child("system-out"), lines);
 }
 
 struct Text : pugi::xml_writer {
@@ -367,9 +427,11 @@ std::string render_junit(const RunRecord& given) {
   Totals totals;
   for (const CellRecord& cell : run.cells) totals.add(cell);
   for (const JobRecord& job : run.jobs) totals.add(job);
+  for (const Comparison& one : run.comparisons) totals.add(element_of(status_of(one)), 0);
   totals.write_to(root);
   for (const Detection& scenario : detections(run)) add_scenario(root, run, scenario.scenario);
   for (const JobRecord& job : run.jobs) add_job(root, run, job);
+  for (const Comparison& one : run.comparisons) add_comparison(root, run, one);
   Text out;
   document.save(out, "  ", pugi::format_indent, pugi::encoding_utf8);
   return out.text;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reports/base/plain_text.h"
+#include "reports/comparison/comparison_report.h"
 #include "reports/formats/columns.h"
 #include "reports/formats/job_report.h"
 #include "reports/formats/markdown_sections.h"
@@ -101,16 +102,49 @@ std::string job_table(const RunRecord& run, std::size_t most) {
   return table_of(columns, std::move(rows), most);
 }
 
+/// The sides of comparisons, a row each: of a fix the reference, before and after.
+std::string comparison_table(const RunRecord& run, std::size_t most) {
+  const std::vector<Column> columns{Column("side", 0, Align::left),
+                                    Column("training", 0, Align::left),
+                                    Column("outcome", 0, Align::left)};
+  std::vector<PageRow> rows;
+  for (const Comparison& comparison : run.comparisons) {
+    const bool is_as_expected = status_of(comparison) == ExitStatus::as_expected;
+    for (const SideRow& row : rows_of(comparison)) {
+      rows.push_back({{row.role, row.side, row.outcome}, is_as_expected});
+    }
+  }
+  return rows.empty() ? "" : table_of(columns, std::move(rows), most);
+}
+
 /// At most kMostTableRows rows, also of a record with both cells and jobs.
 std::string tables_text(const RunRecord& run) {
-  if (run.jobs.empty()) return detection_table(run, kMostTableRows);
-  if (!has_detections(run)) return job_table(run, kMostTableRows);
-  return job_table(run, kMostTableRows / 2) + detection_table(run, kMostTableRows / 2);
+  const std::string compared = comparison_table(run, kMostTableRows / 2);
+  if (run.jobs.empty() && run.cells.empty() && !compared.empty()) return compared;
+  if (run.jobs.empty()) return detection_table(run, kMostTableRows) + compared;
+  if (!has_detections(run)) return job_table(run, kMostTableRows) + compared;
+  return job_table(run, kMostTableRows / 2) + detection_table(run, kMostTableRows / 2) + compared;
+}
+
+/// The comparison that says more than the jobs beside it; null: there is none, or there are cells.
+const Comparison* deciding_comparison(const RunRecord& run) {
+  if (!run.cells.empty()) return nullptr;
+  ExitStatus worst = ExitStatus::as_expected;
+  for (const JobRecord& job : run.jobs) worst = worse(worst, status_of(job));
+  const Comparison* decides = nullptr;
+  for (const Comparison& one : run.comparisons) {
+    if (one.purpose == ComparisonPurpose::repetition) continue;
+    const bool is_worse = worse(worst, status_of(one)) != worst;
+    if (is_worse || (!decides && run.jobs.empty())) decides = &one;
+    worst = worse(worst, status_of(one));
+  }
+  return decides;
 }
 
 /// "260 of 261 cells as expected", "1 of 5 jobs in lockstep", "FAILED: ranks differ from step 1
 /// on".
 std::string title_of(const RunRecord& run) {
+  if (const Comparison* const one = deciding_comparison(run)) return heading_of(*one);
   if (!has_detections(run) && run.jobs.size() == 1) {
     const JobRecord& job = run.jobs.front();
     const bool do_agree =
@@ -202,6 +236,7 @@ std::string markdown_page(const RunRecord& given, const PageLimits& limits) {
   for (std::size_t i = 0; i < run.jobs.size(); ++i) {
     folds.add(run.jobs[i], run.jobs.size() == 1 ? "Job" : fmt::format("Job {}", i + 1));
   }
+  for (const Comparison& comparison : run.comparisons) folds.add(comparison);
   for (const Section& section : sections) folds.add(section);
   folds.add(Part::extra, "Margins", margins_text(sections, limits.of_list));
   folds.add(Part::list, "Environment", environment_text(run));

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "reports/base/plain_text.h"
+#include "reports/comparison/comparison_report.h"
 #include "reports/formats/console_table.h"
 #include "reports/formats/drift_chart.h"
 #include "reports/formats/job_report.h"
@@ -137,8 +138,8 @@ std::string symptom_of(const std::vector<const ShownCell*>& cells, Naming naming
   return heading_of(**first, naming) + more;
 }
 
-Part part_of(const JobRecord& job) {
-  switch (status_of(job)) {
+Part part_of(ExitStatus status) {
+  switch (status) {
     case ExitStatus::as_expected:
       return Part::detail;
     case ExitStatus::failed:
@@ -191,7 +192,7 @@ void Folds::add(Part part, const std::string& summary, const std::string& body) 
 
 /// A job with nothing to add to its row of the table has no fold.
 void Folds::add(const JobRecord& job, const std::string& title) {
-  const Part part = part_of(job);
+  const Part part = part_of(status_of(job));
   std::vector<std::string> points;
   for (const std::string& line : lines_of(job)) {
     points.push_back(fmt::format("- {}\n", sentence_text(line)));
@@ -205,6 +206,20 @@ void Folds::add(const JobRecord& job, const std::string& title) {
     const bool is_evidence = part == Part::wrong && !charts.empty();
     if (is_evidence) put(Part::chart, charts);
     put(Part::table, table_details(table_text(table), is_evidence ? "" : charts));
+  }
+}
+
+/// As the console shows it; the answer is in the page's title or table.
+void Folds::add(const Comparison& comparison) {
+  std::vector<std::string> points;
+  for (const std::string& line : details_of(comparison)) {
+    points.push_back(fmt::format("- {}\n", sentence_text(line)));
+  }
+  const Part part = part_of(status_of(comparison));
+  if (comparison.pairs.empty()) {
+    open(part, "Comparison", heading_of(comparison));
+  } else {
+    add(part, title_text(title_of(comparison)), list_text(points, most_));
   }
 }
 

@@ -33,6 +33,7 @@ class Folds {
   /// `title`: of the job in the page, whose table has its name.
   void add(const JobRecord& job, const std::string& title);
   void add(const Section& section);
+  void add(const Comparison& comparison);
 
   /// Adds a piece that is a fold itself. `body`: Markdown; nothing is added without one.
   void add(Part part, const std::string& summary, const std::string& body);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "reports/base/names.h"
+#include "reports/comparison/comparison_report.h"
 #include "reports/formats/job_report.h"
 #include "reports/record/result.h"
 
@@ -77,12 +78,25 @@ std::string sentence_about_jobs(const RunRecord& run) {
                      std::ranges::all_of(run.jobs, is_to_agree) ? "in lockstep" : "as expected");
 }
 
+/// "train.py, 2 ranks, compared with train.py, 1 rank: DIFFERENT: ...".
+std::string sentence_about(const Comparison& comparison) {
+  const std::string heading = heading_of(comparison);
+  return fmt::format("{}: {}{}", title_of(comparison), heading, heading.ends_with('.') ? "" : ".");
+}
+
 }  // namespace
 
-bool has_detections(const RunRecord& run) { return !run.cells.empty() || run.jobs.empty(); }
+bool has_detections(const RunRecord& run) {
+  return !run.cells.empty() || (run.jobs.empty() && run.comparisons.empty());
+}
 
 std::string verdict_sentence(const RunRecord& run) {
-  if (!has_detections(run)) return sentence_about_jobs(run);
+  if (!has_detections(run)) {
+    std::vector<std::string> sentences;
+    if (!run.jobs.empty()) sentences.push_back(sentence_about_jobs(run));
+    for (const Comparison& one : run.comparisons) sentences.push_back(sentence_about(one));
+    return fmt::format("{}", fmt::join(sentences, " "));
+  }
   std::array<int, Names<Result>::values.size()> cells{};
   for (const CellRecord& cell : run.cells) ++cells.at(static_cast<std::size_t>(result_of(cell)));
   std::vector<std::string> counts{

@@ -2,10 +2,13 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "reports/comparison/comparison_report.h"
+#include "reports/comparison/comparison_words.h"
 #include "reports/formats/job_report.h"
 #include "reports/formats/renderer.h"
 #include "reports/record/finding_key.h"
@@ -38,10 +41,10 @@ SummaryJson summary_of(std::string_view label, const Finding& finding) {
 }
 
 /// Adds what was found and what was not decided.
-void add_results(std::string_view label, const Execution& execution, SummaryJson& json) {
+void add_results(std::string_view label, std::span<const ClaimResult> results, SummaryJson& json) {
   json["findings"] = SummaryJson::array();
   json["undecided"] = SummaryJson::array();
-  for (const ClaimResult& result : execution.results) {
+  for (const ClaimResult& result : results) {
     for (const Finding& finding : result.findings) {
       json["findings"].push_back(summary_of(label, finding));
     }
@@ -88,7 +91,7 @@ SummaryJson summary_of(const JobRecord& job) {
   json["coverage"] = {{"parameters", job.coverage.parameters},
                       {"compared", job.coverage.compared},
                       {"ranks", job.coverage.ranks}};
-  add_results(label_of(job), job, json);
+  add_results(label_of(job), job.results, json);
   return json;
 }
 
@@ -99,22 +102,48 @@ SummaryJson summary_of(const CellRecord& cell) {
   json["result"] = name(result_of(cell));
   json["sentence"] = cause_of(cell);
   json["reproduce"] = cell.reproduce;
-  add_results(label_of(cell), cell, json);
+  add_results(label_of(cell), cell.results, json);
   return json;
 }
 
-/// That of the exit status, in the words of a job's verdict.
-std::string_view verdict_of(ExitStatus status) {
-  switch (status) {
-    case ExitStatus::as_expected:
-      return name(Verdict::holds);
-    case ExitStatus::undecided:
-      return name(Verdict::undecided);
-    case ExitStatus::not_applicable:
-      return "nothing compared";
-    default:
-      return name(Verdict::violated);
-  }
+SummaryJson summary_of(const ComparedSide& side) {
+  SummaryJson json;
+  json["title"] = side.title;
+  json["folder"] = side.folder;
+  json["ranks"] = side.world_size;
+  json["steps"] = side.steps;
+  json["outcome"] = name(side.outcome);
+  json["fault"] = side.fault ? SummaryJson(side.fault->sentence) : SummaryJson();
+  return json;
+}
+
+/// One side compared with the reference.
+SummaryJson summary_of(const ComparedPair& pair) {
+  SummaryJson json = summary_of(pair.sides[1]);
+  json["verdict"] = name(pair.result.verdict);
+  json["sentence"] = verdict_in_words(pair);
+  json["is_void"] = is_void(pair);
+  json["steps_compared"] = steps_compared(pair);
+  json["parameters_matched"] = pair.matched;
+  json["keys"] = keys_of(pair);
+  add_results(label_of(pair), {&pair.result, 1}, json);
+  return json;
+}
+
+SummaryJson summary_of(const Comparison& comparison) {
+  SummaryJson json;
+  json["title"] = title_of(comparison);
+  json["purpose"] = name(comparison.purpose);
+  json["expected"] = name(comparison.expected);
+  const bool is_fix = comparison.purpose == ComparisonPurpose::fix && !comparison.pairs.empty();
+  json["outcome"] = is_fix ? SummaryJson(name(outcome_of_fix(comparison))) : SummaryJson();
+  json["exit_status"] = static_cast<int>(status_of(comparison));
+  json["sentence"] = heading_of(comparison);
+  json["reference"] =
+      comparison.pairs.empty() ? SummaryJson() : summary_of(comparison.pairs.front().sides[0]);
+  json["compared"] = SummaryJson::array();
+  for (const ComparedPair& pair : comparison.pairs) json["compared"].push_back(summary_of(pair));
+  return json;
 }
 
 SummaryJson counts_of_results(const RunRecord& run) {
@@ -136,12 +165,14 @@ std::string render_summary(const RunRecord& given) {
   SummaryJson json;
   json["schema"] = "lockstep.summary";
   json["version"] = "1.0";
-  const bool is_recorded =
-      run.cells.empty() && !run.jobs.empty() && std::ranges::all_of(run.jobs, is_recording);
-  json["verdict"] = is_recorded ? kRecorded : verdict_of(exit_status(run));
+  const bool is_recorded = run.cells.empty() && !run.jobs.empty() && run.comparisons.empty() &&
+                           std::ranges::all_of(run.jobs, is_recording);
+  json["verdict"] = is_recorded ? kRecorded : verdict_name(exit_status(run));
   json["exit_status"] = static_cast<int>(exit_status(run));
   json["jobs"] = SummaryJson::array();
   for (const JobRecord& job : run.jobs) json["jobs"].push_back(summary_of(job));
+  json["comparisons"] = SummaryJson::array();
+  for (const Comparison& one : run.comparisons) json["comparisons"].push_back(summary_of(one));
   json["cells"] = counts_of_results(run);
   json["not_as_expected"] = SummaryJson::array();
   for (const CellRecord& cell : run.cells) {

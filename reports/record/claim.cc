@@ -131,4 +131,16 @@ std::string_view plural(Kind kind) {
   return "";
 }
 
+ExitStatus status_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::holds:
+      return ExitStatus::as_expected;
+    case Verdict::undecided:
+      return ExitStatus::undecided;
+    case Verdict::violated:
+      break;
+  }
+  return ExitStatus::failed;
+}
+
 }  // namespace lockstep

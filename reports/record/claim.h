@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "reports/base/exit_status.h"
 #include "reports/base/names.h"
 
 namespace lockstep {
@@ -125,5 +126,8 @@ struct Names<Verdict> {
 
 /// The worse of two.
 constexpr Verdict merge(Verdict a, Verdict b) { return a < b ? b : a; }
+
+/// Exit status of a verdict alone.
+ExitStatus status_of(Verdict verdict);
 
 }  // namespace lockstep

@@ -99,12 +99,13 @@ struct RankExit {
   ExitCause cause = ExitCause::none;
   /// Of a watched job, whose steps begin with an update: that of `step` had ended.
   bool is_after_step = false;
+  std::string place = {};  ///< of `error`, in the user's code: "train.py:31"; empty: unknown
 
   bool operator==(const RankExit&) const = default;
 };
 
-/// "raised an error", "was killed by signal 6 (SIGABRT)", "did not finish within its limit of 2 s",
-/// "did not finish (stopped by SIGSTOP)".
+/// "raised an error at train.py:31", "was killed by signal 6 (SIGABRT)", "did not finish within its
+/// limit of 2 s", "did not finish (stopped by SIGSTOP)".
 std::string exit_in_words(const RankExit& end);
 
 /// "in step 4", "after step 4", "before the first step".

@@ -34,6 +34,7 @@ struct RankFailure {
   std::string error;                ///< the framework's own words; empty if there are none
   std::string last_output;          ///< the end of the rank's output
   std::optional<std::int64_t> lag;  ///< steps between the first damage found and this error
+  std::string place = {};  ///< of the error, in the user's code: "train.py:31"; empty: unknown
 
   bool operator==(const RankFailure&) const = default;
 };

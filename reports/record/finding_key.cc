@@ -19,16 +19,19 @@ std::string words_of(const Claim& claim) {
   return words;
 }
 
-/// The keys of the findings of one execution.
-void add_keys(const std::string& label, const Execution& execution, std::set<std::string>& known,
+/// The keys of the findings of one claim.
+void add_keys(const std::string& label, const ClaimResult& result, std::set<std::string>& known,
               std::vector<std::string>& keys) {
-  for (const ClaimResult& result : execution.results) {
-    for (const Finding& finding : result.findings) {
-      for (std::string& key : keys_of(label, finding)) {
-        if (known.insert(key).second) keys.push_back(std::move(key));
-      }
+  for (const Finding& finding : result.findings) {
+    for (std::string& key : keys_of(label, finding)) {
+      if (known.insert(key).second) keys.push_back(std::move(key));
     }
   }
+}
+
+void add_keys(const std::string& label, const Execution& execution, std::set<std::string>& known,
+              std::vector<std::string>& keys) {
+  for (const ClaimResult& result : execution.results) add_keys(label, result, known, keys);
 }
 
 }  // namespace
@@ -59,11 +62,25 @@ std::string label_of(const CellRecord& cell) {
 
 std::string label_of(const JobRecord& job) { return job.title; }
 
+std::string label_of(const ComparedPair& pair) { return pair.sides[1].title; }
+
+std::vector<std::string> keys_of(const ComparedPair& pair) {
+  std::set<std::string> known;
+  std::vector<std::string> keys;
+  add_keys(label_of(pair), pair.result, known, keys);
+  return keys;
+}
+
 std::vector<std::string> keys_of(const RunRecord& run) {
   std::set<std::string> known;
   std::vector<std::string> keys;
   for (const CellRecord& cell : run.cells) add_keys(label_of(cell), cell, known, keys);
   for (const JobRecord& job : run.jobs) add_keys(label_of(job), job, known, keys);
+  for (const Comparison& comparison : run.comparisons) {
+    if (comparison.pairs.empty()) continue;
+    const ComparedPair& judged = comparison.pairs.back();
+    add_keys(label_of(judged), judged.result, known, keys);
+  }
   return keys;
 }
 

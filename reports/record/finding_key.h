@@ -23,7 +23,14 @@ std::string label_of(const CellRecord& cell);
 /// The label of a job: its title.
 std::string label_of(const JobRecord& job);
 
-/// The keys of all findings of a run, in the order of the record, each once.
+/// The label of a comparison: the title of B.
+std::string label_of(const ComparedPair& pair);
+
+/// The keys of the findings of a comparison, each once.
+std::vector<std::string> keys_of(const ComparedPair& pair);
+
+/// The keys of all findings of a run, of a fix those after it,
+/// in the order of the record, each once.
 std::vector<std::string> keys_of(const RunRecord& run);
 
 /// A file for `--known`: a line each.

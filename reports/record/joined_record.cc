@@ -61,6 +61,7 @@ class JoinedRecord {
       if (titles_[job.title] > 1) job.notes.push_back("this job is in " + one.name);
       record_.jobs.push_back(std::move(job));
     }
+    std::ranges::move(one.run.comparisons, std::back_inserter(record_.comparisons));
     for (Table& table : one.run.tables) add_table(std::move(table), one.name);
     add_environment(one.run.environment);
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <type_traits>
@@ -36,6 +37,8 @@ template <HasFields T>
 Json to_json(const T& value);
 template <class T>
 Json to_json(const std::optional<T>& value);
+template <class T>
+Json to_json(const std::vector<T>& values);
 
 Json to_json(const std::vector<std::pair<std::string, std::string>>& variables) {
   Json object = Json::object();
@@ -45,6 +48,13 @@ Json to_json(const std::vector<std::pair<std::string, std::string>>& variables) 
 
 template <class T>
 Json to_json(const std::vector<T>& values) {
+  Json array = Json::array();
+  for (const T& value : values) array.push_back(to_json(value));
+  return array;
+}
+
+template <class T, std::size_t size>
+Json to_json(const std::array<T, size>& values) {
   Json array = Json::array();
   for (const T& value : values) array.push_back(to_json(value));
   return array;

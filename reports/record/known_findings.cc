@@ -42,14 +42,16 @@ bool is_of_any(std::string_view key, const std::unordered_set<std::string_view>&
   return false;
 }
 
-/// Takes the listed findings out of the results.
+/// Takes the listed findings out of a result.
+void leave_out(const std::string& label, const KnownFindings& known, ClaimResult& result) {
+  if (result.verdict != Verdict::violated) return;
+  std::erase_if(result.findings,
+                [&](const Finding& finding) { return known.lists_all(keys_of(label, finding)); });
+  if (result.findings.empty()) result.verdict = Verdict::holds;
+}
+
 void leave_out(const std::string& label, const KnownFindings& known, Execution& execution) {
-  for (ClaimResult& result : execution.results) {
-    if (result.verdict != Verdict::violated) continue;
-    std::erase_if(result.findings,
-                  [&](const Finding& finding) { return known.lists_all(keys_of(label, finding)); });
-    if (result.findings.empty()) result.verdict = Verdict::holds;
-  }
+  for (ClaimResult& result : execution.results) leave_out(label, known, result);
 }
 
 bool holds(const CellRecord& cell, const Claim& claim) {
@@ -86,6 +88,9 @@ std::set<std::string> labels_of(const RunRecord& run) {
   std::set<std::string> labels;
   for (const CellRecord& cell : run.cells) labels.insert(label_of(cell));
   for (const JobRecord& job : run.jobs) labels.insert(label_of(job));
+  for (const Comparison& comparison : run.comparisons) {
+    for (const ComparedPair& pair : comparison.pairs) labels.insert(label_of(pair));
+  }
   return labels;
 }
 
@@ -156,6 +161,11 @@ RunRecord without_known(const RunRecord& run, const std::optional<KnownFindings>
     forgive(cell);
   }
   for (JobRecord& job : rest.jobs) job = without_known(job, known);
+  for (Comparison& comparison : rest.comparisons) {
+    if (comparison.pairs.empty()) continue;
+    ComparedPair& judged = comparison.pairs.back();  // of a fix, what was there before is wanted
+    leave_out(label_of(judged), *known, judged.result);
+  }
   return rest;
 }
 

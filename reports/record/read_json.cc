@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -112,6 +113,8 @@ template <HasFields T>
 void read(const Node& node, T& value);
 template <class T>
 void read(const Node& node, std::optional<T>& value);
+template <class T>
+void read(const Node& node, std::vector<T>& values);
 
 void read(const Node& node, std::vector<std::pair<std::string, std::string>>& variables) {
   if (!node.value.is_object()) throw node.error("an object");
@@ -124,6 +127,14 @@ template <class T>
 void read(const Node& node, std::vector<T>& values) {
   if (!node.value.is_array()) throw node.error("an array");
   for (std::size_t i = 0; i < node.value.size(); ++i) read(node.at(i), values.emplace_back());
+}
+
+template <class T, std::size_t size>
+void read(const Node& node, std::array<T, size>& values) {
+  if (!node.value.is_array() || node.value.size() != size) {
+    throw node.error(fmt::format("an array of {}", size));
+  }
+  for (std::size_t i = 0; i < size; ++i) read(node.at(i), values.at(i));
 }
 
 template <class T>

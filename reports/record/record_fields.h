@@ -105,10 +105,10 @@ struct Fields<ElementDifference> {
 
 template <>
 struct Fields<RankFailure> {
-  static constexpr auto list =
-      std::tuple(field("rank", &RankFailure::rank), field("how", &RankFailure::how),
-                 field("error", &RankFailure::error),
-                 field("last_output", &RankFailure::last_output), field("lag", &RankFailure::lag));
+  static constexpr auto list = std::tuple(
+      field("rank", &RankFailure::rank), field("how", &RankFailure::how),
+      field("error", &RankFailure::error), field("last_output", &RankFailure::last_output),
+      field("lag", &RankFailure::lag), field("place", &RankFailure::place));
 };
 
 template <>
@@ -145,12 +145,12 @@ struct Fields<RankExit> {
       field("rank", &RankExit::rank), field("kind", &RankExit::kind),
       field("code", &RankExit::code), field("order", &RankExit::order),
       field("step", &RankExit::step), field("is_after_step", &RankExit::is_after_step),
-      field("error", &RankExit::error), field("detail", &RankExit::detail),
-      field("last_output", &RankExit::last_output), field("line", &RankExit::line),
-      field("step_s", &RankExit::step_s), field("ended_ns", &RankExit::ended_ns),
-      field("limit_s", &RankExit::limit_s), field("step_began_ns", &RankExit::step_began_ns),
-      field("rendezvous", &RankExit::rendezvous), field("rows", &RankExit::rows),
-      field("cause", &RankExit::cause));
+      field("place", &RankExit::place), field("error", &RankExit::error),
+      field("detail", &RankExit::detail), field("last_output", &RankExit::last_output),
+      field("line", &RankExit::line), field("step_s", &RankExit::step_s),
+      field("ended_ns", &RankExit::ended_ns), field("limit_s", &RankExit::limit_s),
+      field("step_began_ns", &RankExit::step_began_ns), field("rendezvous", &RankExit::rendezvous),
+      field("rows", &RankExit::rows), field("cause", &RankExit::cause));
 };
 
 template <>
@@ -358,17 +358,10 @@ struct Fields<NamedGroup> {
 };
 
 template <>
-struct Fields<JobComparison> {
-  static constexpr auto list = std::tuple(
-      field("with", &JobComparison::with), field("folder", &JobComparison::folder),
-      field("result", &JobComparison::result), field("sentence", &JobComparison::sentence));
-};
-
-template <>
 struct Fields<JobDemands> {
-  static constexpr auto list = std::tuple(field("expected", &JobDemands::expected),
-                                          field("min_steps", &JobDemands::min_steps),
-                                          field("is_strict", &JobDemands::is_strict));
+  static constexpr auto list = std::tuple(
+      field("expected", &JobDemands::expected), field("min_steps", &JobDemands::min_steps),
+      field("is_strict", &JobDemands::is_strict), field("error", &JobDemands::error));
 };
 
 template <>
@@ -393,9 +386,118 @@ struct Fields<JobRecord> {
                  field("rendezvous", &JobRecord::rendezvous), field("parts", &JobRecord::parts),
                  field("command_status", &JobRecord::command_status),
                  field("skipped_by", &JobRecord::skipped_by),
-                 field("comparisons", &JobRecord::comparisons),
                  field("command_error", &JobRecord::command_error),
-                 field("demands", &JobRecord::demands)));
+                 field("demands", &JobRecord::demands),
+                 field("has_expected_error", &JobRecord::has_expected_error)));
+};
+
+template <>
+struct Fields<ElementDifferences> {
+  static constexpr auto list = std::tuple(
+      field("elements", &ElementDifferences::elements),
+      field("differing", &ElementDifferences::differing), field("rows", &ElementDifferences::rows),
+      field("differing_rows", &ElementDifferences::differing_rows),
+      field("apart", &ElementDifferences::apart),
+      field("is_rounded", &ElementDifferences::is_rounded),
+      field("ulps", &ElementDifferences::ulps), field("place", &ElementDifferences::place),
+      field("value_a", &ElementDifferences::value_a),
+      field("value_b", &ElementDifferences::value_b));
+};
+
+template <>
+struct Fields<TensorDifference> {
+  static constexpr auto list = std::tuple(
+      field("quantity", &TensorDifference::quantity), field("name", &TensorDifference::name),
+      field("likeness", &TensorDifference::likeness),
+      field("relative", &TensorDifference::relative),
+      field("tolerance", &TensorDifference::tolerance), field("ratio", &TensorDifference::ratio),
+      field("cosine", &TensorDifference::cosine),
+      field("estimate_error", &TensorDifference::estimate_error),
+      field("is_finite", &TensorDifference::is_finite),
+      field("is_multiple", &TensorDifference::is_multiple), field("kind", &TensorDifference::kind),
+      field("cause", &TensorDifference::cause), field("ranks", &TensorDifference::ranks),
+      field("rest", &TensorDifference::rest),
+      field("has_equal_inputs", &TensorDifference::has_equal_inputs),
+      field("elements", &TensorDifference::elements));
+};
+
+template <>
+struct Fields<NotComparable> {
+  static constexpr auto list =
+      std::tuple(field("quantity", &NotComparable::quantity), field("name", &NotComparable::name),
+                 field("reason", &NotComparable::reason));
+};
+
+template <>
+struct Fields<ModuleDifferences> {
+  static constexpr auto list = std::tuple(
+      field("basis", &ModuleDifferences::basis), field("decides", &ModuleDifferences::decides),
+      field("tensors", &ModuleDifferences::tensors),
+      field("not_comparable", &ModuleDifferences::not_comparable),
+      field("alone", &ModuleDifferences::alone));
+};
+
+template <>
+struct Fields<StepDifference> {
+  static constexpr auto list = std::tuple(
+      field("step", &StepDifference::step), field("other", &StepDifference::other),
+      field("weights_apart", &StepDifference::weights_apart),
+      field("undecidable", &StepDifference::undecidable),
+      field("tensors", &StepDifference::tensors), field("modules", &StepDifference::modules),
+      field("counts", &StepDifference::counts));
+};
+
+template <>
+struct Fields<Precondition> {
+  static constexpr auto list =
+      std::tuple(field("prerequisite", &Precondition::prerequisite),
+                 field("likeness", &Precondition::likeness), field("text", &Precondition::text));
+};
+
+template <>
+struct Fields<ComparedSide> {
+  static constexpr auto list =
+      std::tuple(field("folder", &ComparedSide::folder), field("title", &ComparedSide::title),
+                 field("world_size", &ComparedSide::world_size),
+                 field("steps", &ComparedSide::steps), field("tensors", &ComparedSide::tensors),
+                 field("optimizer_tensors", &ComparedSide::optimizer_tensors),
+                 field("other_values", &ComparedSide::other_values),
+                 field("has_modules", &ComparedSide::has_modules),
+                 field("outcome", &ComparedSide::outcome), field("fault", &ComparedSide::fault));
+};
+
+template <>
+struct Fields<TiedTensor> {
+  static constexpr auto list =
+      std::tuple(field("side", &TiedTensor::side), field("name", &TiedTensor::name),
+                 field("same", &TiedTensor::same));
+};
+
+template <>
+struct Fields<AllSteps> {
+  static constexpr auto list =
+      std::tuple(field("count", &AllSteps::count), field("tensors", &AllSteps::tensors));
+};
+
+template <>
+struct Fields<ComparedPair> {
+  static constexpr auto list =
+      std::tuple(field("sides", &ComparedPair::sides), field("noise", &ComparedPair::noise),
+                 field("preconditions", &ComparedPair::preconditions),
+                 field("unmatched", &ComparedPair::unmatched),
+                 field("matched", &ComparedPair::matched), field("steps", &ComparedPair::steps),
+                 field("tied", &ComparedPair::tied), field("unmapped", &ComparedPair::unmapped),
+                 field("without_evidence", &ComparedPair::without_evidence),
+                 field("precisions", &ComparedPair::precisions),
+                 field("hyperparameters", &ComparedPair::hyperparameters),
+                 field("all", &ComparedPair::all), field("result", &ComparedPair::result));
+};
+
+template <>
+struct Fields<Comparison> {
+  static constexpr auto list =
+      std::tuple(field("purpose", &Comparison::purpose), field("expected", &Comparison::expected),
+                 field("pairs", &Comparison::pairs), field("failure", &Comparison::failure));
 };
 
 template <>
@@ -417,11 +519,11 @@ struct Fields<PlannedCounts> {
 
 template <>
 struct Fields<RunRecord> {
-  static constexpr auto list =
-      std::tuple(field("command", &RunRecord::command),
-                 field("environment", &RunRecord::environment), field("cells", &RunRecord::cells),
-                 field("jobs", &RunRecord::jobs), field("tables", &RunRecord::tables),
-                 field("notes", &RunRecord::notes), field("planned", &RunRecord::planned));
+  static constexpr auto list = std::tuple(
+      field("command", &RunRecord::command), field("environment", &RunRecord::environment),
+      field("cells", &RunRecord::cells), field("jobs", &RunRecord::jobs),
+      field("comparisons", &RunRecord::comparisons), field("tables", &RunRecord::tables),
+      field("notes", &RunRecord::notes), field("planned", &RunRecord::planned));
 };
 
 }  // namespace lockstep

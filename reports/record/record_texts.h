@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -13,6 +15,8 @@ template <class Value>
 inline constexpr bool kIsList = false;
 template <class Value>
 inline constexpr bool kIsList<std::vector<Value>> = true;
+template <class Value, std::size_t size>
+inline constexpr bool kIsList<std::array<Value, size>> = true;
 template <class Value>
 inline constexpr bool kIsOptional = false;
 template <class Value>

@@ -217,6 +217,19 @@ const Finding* first_fault_of_values(const JobRecord& job) {
   return not_finite->step <= apart->step ? not_finite : apart;
 }
 
+std::string_view verdict_name(ExitStatus status) {
+  switch (status) {
+    case ExitStatus::as_expected:
+      return name(Verdict::holds);
+    case ExitStatus::undecided:
+      return name(Verdict::undecided);
+    case ExitStatus::not_applicable:
+      return "nothing compared";
+    default:
+      return name(Verdict::violated);
+  }
+}
+
 bool is_failure(Result result) { return result == Result::failed || result == Result::not_found; }
 
 std::string reason_not_run(const CellRecord& cell) {

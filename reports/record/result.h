@@ -39,6 +39,9 @@ const Finding* first_fault_of_values(const JobRecord& job);
 /// Whether ranks of a judged job waited in a collective for others that did not come.
 bool has_hung(const JobRecord& job);
 
+/// That of an exit status, in the words of a verdict: "holds"; "nothing compared".
+std::string_view verdict_name(ExitStatus status);
+
 /// Whether the result contradicts the declaration.
 bool is_failure(Result result);
 

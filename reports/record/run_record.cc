@@ -27,7 +27,7 @@ std::string exit_in_words(const RankExit& end) {
     case ExitKind::finished:
       return "finished";
     case ExitKind::raised:
-      return "raised an error";
+      return end.place.empty() ? "raised an error" : "raised an error at " + end.place;
     case ExitKind::exited:
       return with_detail(fmt::format("exited with status {}", end.code), end);
     case ExitKind::signalled:
@@ -144,18 +144,6 @@ Verdict verdict_of(const JobRecord& job) {
   return verdict;
 }
 
-ExitStatus status_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::holds:
-      return ExitStatus::as_expected;
-    case Verdict::undecided:
-      return ExitStatus::undecided;
-    case Verdict::violated:
-      break;
-  }
-  return ExitStatus::failed;
-}
-
 bool is_incomparable(const JobRecord& job) {
   return job.coverage.unshared == 0 &&
          std::none_of(job.results.begin(), job.results.end(), [](const ClaimResult& result) {
@@ -165,19 +153,20 @@ bool is_incomparable(const JobRecord& job) {
 
 namespace {
 
-/// That of the comparisons with references, which are results of the job.
-ExitStatus status_of_comparisons(const JobRecord& job) {
-  ExitStatus status = ExitStatus::as_expected;
-  for (const ClaimResult& result : job.results) {
-    if (result.claim.predicate == Predicate::equal_reference) {
-      status = worse(status, status_of(result.verdict));
-    }
-  }
-  return status;
+/// Whether an error ended the job as expected. Another error, or none, is as sure.
+ExitStatus status_of_error(const JobRecord& job) {
+  if (job.has_expected_error) return ExitStatus::as_expected;
+  const bool has_error = !job.command_error.empty() ||
+                         std::any_of(job.exits.begin(), job.exits.end(), [](const RankExit& end) {
+                           return end.kind == ExitKind::raised && end.cause != ExitCause::lost_peer;
+                         });
+  const bool has_ended = all_finished(job.exits) && job.command_status == 0 && job.unsealed.empty();
+  return has_error || has_ended ? ExitStatus::failed : ExitStatus::undecided;
 }
 
 /// Whether the job diverged, hung or became not finite as `expected`, which is not that it agrees.
 ExitStatus status_of_fault(const JobRecord& job, ExpectedOutcome expected) {
+  if (expected == ExpectedOutcome::raises) return status_of_error(job);
   const bool is_there = expected == ExpectedOutcome::hangs      ? has_hung(job)
                         : expected == ExpectedOutcome::diverges ? first_difference(job) != nullptr
                                                                 : first_not_finite(job) != nullptr;
@@ -195,15 +184,13 @@ ExitStatus status_of_fault(const JobRecord& job, ExpectedOutcome expected) {
 }  // namespace
 
 ExitStatus status_of(const JobRecord& job) {
-  const ExitStatus compared = status_of_comparisons(job);
-  if (!is_to_agree(job)) return worse(status_of_fault(job, *job.demands.expected), compared);
+  if (!is_to_agree(job)) return status_of_fault(job, *job.demands.expected);
   const Verdict verdict = verdict_of(job);
   const bool has_ended =
       job.exits.empty() ? job.command_status == 0 && job.unsealed.empty() : all_finished(job.exits);
   const bool has_run = !job.not_run && has_ended && !job.demands.is_strict;
-  const bool is_open = verdict == Verdict::undecided && compared == ExitStatus::as_expected;
-  return is_open && has_run && is_incomparable(job) ? ExitStatus::not_applicable
-                                                    : status_of(verdict);
+  const bool is_empty = verdict == Verdict::undecided && has_run && is_incomparable(job);
+  return is_empty ? ExitStatus::not_applicable : status_of(verdict);
 }
 
 ExitStatus exit_status(const RunRecord& run) {
@@ -217,6 +204,10 @@ ExitStatus exit_status(const RunRecord& run) {
   for (const JobRecord& job : run.jobs) {
     applies = true;
     status = worse(status, status_of(job));
+  }
+  for (const Comparison& comparison : run.comparisons) {
+    applies = true;
+    status = worse(status, status_of(comparison));
   }
   return applies ? status : ExitStatus::not_applicable;
 }

@@ -11,6 +11,7 @@
 #include "reports/base/exit_status.h"
 #include "reports/record/cell.h"
 #include "reports/record/claim.h"
+#include "reports/record/comparison.h"
 #include "reports/record/execution.h"
 #include "reports/record/expected_outcome.h"
 
@@ -221,32 +222,12 @@ struct JobPart {
   bool operator==(const JobPart&) const = default;
 };
 
-/// What a watched job was compared with when it ended.
-///   reference    another run, which is right: `--against`
-///   repetition   its own second run: `--twice`
-enum class ComparedWith { reference, repetition };
-
-template <>
-struct Names<ComparedWith> {
-  static constexpr std::array<std::string_view, 2> values{"reference", "repetition"};
-};
-
-/// The comparison of a job with another one, as `lockstep diff` decided it. That with a reference
-/// is part of the job's verdict; a repetition only says whether the job reproduces bit for bit.
-struct JobComparison {
-  ComparedWith with = ComparedWith::reference;
-  std::string folder;  ///< of the other run, as the user named it
-  ClaimResult result;  ///< that the job equals the other run
-  std::string sentence;
-
-  bool operator==(const JobComparison&) const = default;
-};
-
 /// What the user of a watched job asked of it.
 struct JobDemands {
   std::optional<ExpectedOutcome> expected = {};  ///< absent: that its ranks agree, as far as seen
   std::int64_t min_steps = 1;  ///< that all ranks observe, where they are expected to agree
   bool is_strict = false;      ///< a parameter that was not compared leaves the job undecided
+  std::string error = {};      ///< a regular expression of RE2 for the error to raise; empty: any
 
   bool operator==(const JobDemands&) const = default;
 };
@@ -282,11 +263,12 @@ struct JobRecord : Execution {
   /// Of the job's command, as a shell reports it; absent: it was not seen to end.
   std::optional<int> command_status = {};
   std::vector<SkippedSteps> skipped_by = {};  ///< `skipped_steps`, by the ranks that skipped them
-  std::vector<JobComparison> comparisons = {};
   /// The error that ended a process of the command before an optimizer stepped in any; empty: none
   /// is known.
   std::string command_error = {};
   JobDemands demands = {};
+  /// An error of a rank, or `command_error`, is one that the user expects.
+  bool has_expected_error = false;
 
   bool operator==(const JobRecord&) const = default;
 };
@@ -324,6 +306,7 @@ struct RunRecord {
   RunEnvironment environment;
   std::vector<CellRecord> cells;
   std::vector<JobRecord> jobs;
+  std::vector<Comparison> comparisons = {};
   std::vector<Table> tables;
   std::vector<std::string> notes;  ///< about the run as a whole: "134 of 512 choices"
   PlannedCounts planned = {};
@@ -359,11 +342,8 @@ bool is_recording(const JobRecord& job);
 /// the job is incomparable though all its ranks finished, and no recording.
 ExitStatus status_of(const JobRecord& job);
 
-/// That of a verdict alone.
-ExitStatus status_of(Verdict verdict);
-
-/// Exit status of a judged run: that of its worst cell or job. It is `not_applicable` if no cell
-/// applies and there is no job.
+/// Exit status of a judged run: that of its worst cell, job or comparison. It is `not_applicable`
+/// if no cell applies and there is nothing else.
 ExitStatus exit_status(const RunRecord& run);
 
 }  // namespace lockstep

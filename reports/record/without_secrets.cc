@@ -12,9 +12,9 @@ namespace lockstep {
 namespace {
 
 /// Fields whose texts are names, which readers compare. In "attn.key: exp_avg" nothing is a secret.
-constexpr std::array<std::string_view, 11> kNames{"id",     "folder",  "digest",  "tensor",
-                                                  "group",  "tensors", "example", "name",
-                                                  "symbol", "axis",    "variant"};
+constexpr std::array<std::string_view, 15> kNames{
+    "id",     "folder", "digest",  "tensor", "group",     "tensors",  "example",         "name",
+    "symbol", "axis",   "variant", "same",   "unmatched", "unmapped", "without_evidence"};
 
 bool is_name(std::string_view field) {
   return std::find(kNames.begin(), kNames.end(), field) != kNames.end();
@@ -47,10 +47,14 @@ void mask_charts(Execution& execution) {
 RunRecord without_secrets(RunRecord run) {
   for (JobRecord& job : run.jobs) {
     for (Setting& one : job.configuration) one.value = mask_value(one.name, one.value);
-    for (JobComparison& one : job.comparisons) one.folder = mask_secrets(one.folder);
     mask_charts(job);
   }
   for (CellRecord& cell : run.cells) mask_charts(cell);
+  for (Comparison& comparison : run.comparisons) {
+    for (ComparedPair& pair : comparison.pairs) {
+      for (ComparedSide& side : pair.sides) side.folder = mask_secrets(side.folder);
+    }
+  }
   for (auto& [name, value] : run.environment.variables) {
     value = mask_value(name, value);
     name = mask_secrets(name);

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "harness/diff/diff_page.h"
 #include "reports/formats/renderer.h"
 #include "tests/command.h"
+#include "tests/reports/comparison/literal_comparisons.h"
 #include "tests/reports/formats/literal_charts.h"
 #include "tests/reports/formats/literal_matrix.h"
 #include "tests/reports/formats/nasty_run.h"
@@ -102,13 +102,15 @@ StepDifference difference_in(std::int64_t step, double relative) {
   return difference;
 }
 
-DiffRecord literal_diff(double relative) {
-  DiffRecord diff;
-  diff.sides = {DiffSide{"a", "torchrun a.py", 1, 20, {}}, DiffSide{"b", kScript, 2, 20, {}}};
+ComparedPair literal_diff(double relative) {
+  ComparedPair diff;
+  diff.sides = {ComparedSide{"a", "torchrun a.py", 1, 20, {}},
+                ComparedSide{"b", kScript, 2, 20, {}}};
   diff.matched = 2;
   for (std::int64_t step = 1; step <= 20; ++step) {
     diff.steps.push_back(difference_in(step, relative));
   }
+  conclude(diff);
   return diff;
 }
 
@@ -129,9 +131,10 @@ void write_pages(const std::filesystem::path& folder) {
   write("empty", render_html(RunRecord{}));
   write("no-steps", render_html(literal_charted_job(literal_charts(2, 0, 0), 2)));
   write("one-rank", render_html(literal_charted_job(literal_charts(1, 1, 0), 1)));
-  const DiffRecord before = literal_diff(0.5), after = literal_diff(0);
-  write("diff", diff_page({{"", &before}}, ""));
-  write("fixed", diff_page({{"before the fix", &before}, {"after the fix", &after}}, "FIXED"));
+  Comparison comparison;
+  comparison.pairs = {literal_diff(0.5)};
+  write("diff", render_html(run_with(comparison)));
+  write("fixed", render_html(run_with(literal_fix(literal_diff(0.5), literal_diff(0)))));
 }
 
 }  // namespace

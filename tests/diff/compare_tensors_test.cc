@@ -57,7 +57,7 @@ TEST(CompareTensors, JudgesBySizeOfTheDifference) {
   const TensorDifference found = compare(ramp(1), ramp(1, 2));
   EXPECT_EQ(found.likeness, Likeness::different);
   EXPECT_NEAR(found.relative, 2 / 1639.0, 0.2 * 2 / 1639.0);
-  EXPECT_TRUE(found.is_estimate);
+  EXPECT_TRUE(found.estimate_error);
   EXPECT_FALSE(found.is_multiple);
 }
 
@@ -89,7 +89,7 @@ TEST(CompareTensors, NamesMultiplesExactly) {
   EXPECT_THAT(twice.cause, HasSubstr("2: summed over 2 ranks, never averaged"));
   EXPECT_DOUBLE_EQ(*twice.ratio, 2);
   EXPECT_DOUBLE_EQ(twice.relative, 0.5);
-  EXPECT_FALSE(twice.is_estimate);
+  EXPECT_FALSE(twice.estimate_error);
   EXPECT_THAT(compare(ramp(4), ramp(1)).cause, HasSubstr("1/4: averaged twice over 4 ranks"));
   EXPECT_EQ(compare(ramp(1), ramp(-1)).cosine, -1);
 }
@@ -101,7 +101,7 @@ TEST(CompareTensors, TakesTheDistanceFromTheRatioOnlyIfLittleElseDiffers) {
   const TensorDifference found = compare_tensors(tensor_of(a), tensor_of(b), 0.02, 0, {2});
   EXPECT_EQ(found.likeness, Likeness::undecided);
   EXPECT_NEAR(found.relative, 0.0221, 1e-4) << "above the tolerance";
-  EXPECT_FALSE(found.is_estimate);
+  EXPECT_FALSE(found.estimate_error);
 }
 
 /// A tensor of 16 ones, and one that is `larger` times as large and `apart` of its norm away in

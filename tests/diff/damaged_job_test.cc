@@ -6,9 +6,9 @@
 #include <string>
 
 #include "harness/diff/diff_runs.h"
-#include "harness/diff/diff_words.h"
 #include "harness/record/process_identity.h"
 #include "reports/base/error.h"
+#include "reports/comparison/comparison_words.h"
 #include "tests/command.h"
 #include "tests/judge/literal_evidence.h"
 #include "tests/verdict/literal_job.h"
@@ -57,7 +57,7 @@ TEST(DamagedJob, IsComparedOrRefusedWithASentence) {
       write_text(damaged.file(name), changed);
       try {
         const SideFiles b = damaged.side();
-        EXPECT_NE(diff_in_words(diff_runs(a, b, {}, {}), 100), "");
+        EXPECT_NE(verdict_in_words(diff_runs(a, b, {}, {})), "");
       } catch (const Error& error) {
         ++refused;
         EXPECT_EQ(error.kind(), Error::Kind::usage) << error.what();

@@ -16,12 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include "harness/diff/diff_keys.h"
 #include "harness/diff/diff_side.h"
 #include "harness/diff/diff_weights.h"
-#include "harness/diff/diff_words.h"
+#include "reports/record/finding_key.h"
 #include "tests/checkpoint/literal_checkpoint.h"
 #include "tests/command.h"
+#include "tests/reports/comparison/literal_comparisons.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -106,13 +106,13 @@ class CheckpointPairs : public testing::Test {
     return weights_of_checkpoint(path, "ckpt");
   }
 
-  DiffRecord diff(const Model& a, const Model& b, const WeightsRequest& request = {{}, true}) {
+  ComparedPair diff(const Model& a, const Model& b, const WeightsRequest& request = {{}, true}) {
     return diff_weights(weights(a), weights(b), {}, request);
   }
 
   /// With what changes `up.weight`.
-  DiffRecord changed(const std::function<void(Values&)>& change,
-                     const WeightsRequest& request = {{}, true}) {
+  ComparedPair changed(const std::function<void(Values&)>& change,
+                       const WeightsRequest& request = {{}, true}) {
     Model b = model();
     Values values = values_of(b["up.weight"]);
     change(values);
@@ -126,17 +126,17 @@ class CheckpointPairs : public testing::Test {
 };
 
 /// Throws if it is not compared.
-const TensorDifference& tensor_of(const DiffRecord& diff, const std::string& name) {
+const TensorDifference& tensor_of(const ComparedPair& diff, const std::string& name) {
   const auto& all = diff.steps.at(0).tensors;
   const auto found = std::find_if(all.begin(), all.end(),
                                   [&](const TensorDifference& one) { return one.name == name; });
   return all.at(static_cast<std::size_t>(found - all.begin()));
 }
 
-std::string words(const DiffRecord& diff) { return unwrapped(diff_in_words(diff, 100)); }
+std::string words(const ComparedPair& diff) { return unwrapped(text_of(diff)); }
 
 TEST_F(CheckpointPairs, WithTheSameBitsAreEqual) {
-  const DiffRecord same = diff(model(), model());
+  const ComparedPair same = diff(model(), model());
   EXPECT_EQ(verdict_of(same), Verdict::holds);
   EXPECT_THAT(words(same), HasSubstr("equal, bit for bit: 8 weights"));
 }
@@ -144,7 +144,7 @@ TEST_F(CheckpointPairs, WithTheSameBitsAreEqual) {
 /// Each pair, among them those that one sketch does not see.
 TEST_F(CheckpointPairs, DifferByAnyExchangeOfTwoElements) {
   for (const auto& [one, other] : {std::pair{0, 312}, {1, 121}, {0, 300}, {5, 6}, {0, 16}}) {
-    const DiffRecord found = changed([&](Values& values) {
+    const ComparedPair found = changed([&](Values& values) {
       std::swap(values[static_cast<std::size_t>(one)], values[static_cast<std::size_t>(other)]);
     });
     EXPECT_EQ(verdict_of(found), Verdict::violated);
@@ -157,7 +157,7 @@ TEST_F(CheckpointPairs, DifferByAnyExchangeOfTwoElements) {
 
 TEST_F(CheckpointPairs, DifferByAnyBitOfAnyElement) {
   for (const int bit : {0, 8, 16, 22, 23, 31}) {
-    const DiffRecord found = changed([&](Values& values) {
+    const ComparedPair found = changed([&](Values& values) {
       values[77] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(values[77]) ^ 1U << bit);
     });
     EXPECT_EQ(verdict_of(found), Verdict::violated) << bit;
@@ -166,7 +166,7 @@ TEST_F(CheckpointPairs, DifferByAnyBitOfAnyElement) {
     EXPECT_THAT(words(found), HasSubstr("1 of 512 elements differ, in 1 of 32 rows, farthest at "
                                         "[4, 13]: "));
   }
-  const DiffRecord last =
+  const ComparedPair last =
       changed([](Values& values) { values[77] = std::nextafter(values[77], 0.0F); });
   EXPECT_THAT(words(last), HasSubstr(", 1 units in the last place"));
 }
@@ -176,7 +176,7 @@ TEST_F(CheckpointPairs, DifferByTheSignOfAZero) {
   Values bias(16);
   bias[3] = -0.0F;
   b["norm.bias"].bytes = bytes_of(bias);
-  const DiffRecord found = diff(model(), b);
+  const ComparedPair found = diff(model(), b);
   EXPECT_EQ(tensor_of(found, "norm.bias").likeness, Likeness::different);
   EXPECT_EQ(tensor_of(found, "norm.bias").elements->ulps, 0);
 }
@@ -185,7 +185,7 @@ TEST_F(CheckpointPairs, DifferByTheSignOfAZero) {
 /// drift.
 TEST_F(CheckpointPairs, OfTrainingsMayDifferInTheLastPlace) {
   const auto likeness = [&](int places) {
-    const DiffRecord found = changed(
+    const ComparedPair found = changed(
         [&](Values& values) {
           values[5] = std::bit_cast<float>(std::bit_cast<std::int32_t>(values[5]) + places);
         },
@@ -220,7 +220,7 @@ TEST_F(CheckpointPairs, InAnotherTypeAreHealthyCopiesIfEachElementIsNearest) {
 }
 
 TEST_F(CheckpointPairs, HaveExactRatiosAndDistances) {
-  const DiffRecord found = changed([](Values& values) {
+  const ComparedPair found = changed([](Values& values) {
     for (std::size_t i = 0; i < 256; ++i) values[i] *= 1.25F;
   });
   const TensorDifference& one = tensor_of(found, "up.weight");
@@ -230,7 +230,7 @@ TEST_F(CheckpointPairs, HaveExactRatiosAndDistances) {
     const double x = a[i], y = i < 256 ? a[i] * 1.25F : a[i];
     squares += x * x, both += x * y, others += y * y, apart += (y - x) * (y - x);
   }
-  EXPECT_FALSE(one.is_estimate);
+  EXPECT_FALSE(one.estimate_error);
   EXPECT_NEAR(*one.ratio, both / squares, 1e-12);
   EXPECT_NEAR(*one.cosine, both / std::sqrt(squares * others), 1e-12);
   EXPECT_NEAR(one.relative, std::sqrt(apart / others), 1e-12);
@@ -242,7 +242,7 @@ TEST_F(CheckpointPairs, ThatLackATensorDiffer) {
   for (const char* name : {"norm.bias", "k.weight"}) {
     Model fewer = model();
     fewer.erase(name);
-    const DiffRecord missing = diff(model(), fewer);
+    const ComparedPair missing = diff(model(), fewer);
     EXPECT_EQ(verdict_of(missing), Verdict::violated) << name;
     EXPECT_EQ(verdict_of(diff(model(), fewer, {})), Verdict::violated);
     EXPECT_EQ(tensor_of(missing, name).cause.find("there is none in B"), 0U);
@@ -266,7 +266,7 @@ TEST_F(CheckpointPairs, ThatNameATensorOtherwiseAreToldTheNearestName) {
 TEST_F(CheckpointPairs, MayHaveATiedTensorOnce) {
   Model twice = model();
   twice["head.weight"] = twice["embed.weight"];
-  for (const DiffRecord& found : {diff(twice, model()), diff(model(), twice)}) {
+  for (const ComparedPair& found : {diff(twice, model()), diff(model(), twice)}) {
     EXPECT_EQ(verdict_of(found), Verdict::holds);
     EXPECT_EQ(found.tied.at(0).same, "embed.weight");
     EXPECT_THAT(found.unmatched[0], IsEmpty());
@@ -300,7 +300,7 @@ TEST_F(CheckpointPairs, ThatAreFusedAreComparedInTheOrderOfTheMap) {
   names.add("qkv.weight", {"q.weight", "k.weight", "v.weight"});
   EXPECT_EQ(verdict_of(diff(right, parts, {names, true})), Verdict::holds);
   EXPECT_THAT(words(diff(right, parts, {names, true})), HasSubstr("equal, bit for bit: 6 weights"));
-  const DiffRecord found = diff(wrong, parts, {names, true});
+  const ComparedPair found = diff(wrong, parts, {names, true});
   EXPECT_EQ(verdict_of(found), Verdict::violated);
   EXPECT_EQ(tensor_of(found, "qkv.weight").elements->differing_rows, 64);
 }

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "harness/diff/diff_side.h"
-#include "harness/diff/diff_words.h"
 #include "harness/record/dtype.h"
 #include "harness/record/measure.h"
 #include "harness/record/shard_runs.h"
 #include "tests/command.h"
 #include "tests/refusal.h"
+#include "tests/reports/comparison/literal_comparisons.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -93,7 +93,7 @@ Weights checkpoint(const std::map<std::string, WholeTensor>& tensors) {
 }
 
 TensorDifference only(const WholeTensor& a, const WholeTensor& b, bool are_same_values = false) {
-  const DiffRecord diff =
+  const ComparedPair diff =
       diff_weights(checkpoint({{"w", a}}), checkpoint({{"w", b}}), {}, {{}, are_same_values});
   EXPECT_EQ(diff.steps.at(0).tensors.size(), 1U);
   return diff.steps.at(0).tensors.at(0);
@@ -199,7 +199,7 @@ TEST(Weights, AreComparedWithTheDistanceOfRepetitions) {
     return checkpoint({{"w", matrix(sum)}});
   };
   const auto likeness = [&](float of_b) {
-    const DiffRecord diff = diff_weights(moved(0), moved(of_b), {moved(-0.001F)}, {});
+    const ComparedPair diff = diff_weights(moved(0), moved(of_b), {moved(-0.001F)}, {});
     return diff.steps.at(0).tensors.at(0).likeness;
   };
   EXPECT_EQ(likeness(0.002F), Likeness::rounding);
@@ -209,14 +209,14 @@ TEST(Weights, AreComparedWithTheDistanceOfRepetitions) {
 
 TEST(Weights, AreFoundByTheNamesOfTheirModel) {
   const WholeTensor one = matrix(drawn(1)), two = matrix(drawn(2)), three = matrix(drawn(3));
-  const DiffRecord diff = diff_weights(
+  const ComparedPair diff = diff_weights(
       checkpoint({{"model.a", one}, {"model._orig_mod.b", two}, {"step", three}}),
       checkpoint({{"a", one}, {"module.b", two}, {"c", three}}), {}, {{}, false, true});
   EXPECT_EQ(diff.matched, 2);
   EXPECT_THAT(diff.unmatched[0], ElementsAre("step"));
   EXPECT_THAT(diff.unmatched[1], ElementsAre("c"));
   EXPECT_EQ(verdict_of(diff), Verdict::holds);
-  EXPECT_THAT(unwrapped(diff_in_words(diff, 100)),
+  EXPECT_THAT(unwrapped(text_of(diff)),
               HasSubstr("equal, bit for bit: 2 weights; only 2 of 3 are on both sides"));
 }
 
@@ -226,7 +226,7 @@ TEST(Weights, AreRenamedByAMapWhoseOtherNamesAreTold) {
   names.add("gone", {"c"});
   names.add("whole", {"d", "e"});
   const WholeTensor one = matrix(drawn(1));
-  const DiffRecord diff =
+  const ComparedPair diff =
       diff_weights(checkpoint({{"a", one}}), checkpoint({{"b", one}}), {}, {names, false});
   EXPECT_EQ(diff.matched, 1);
   EXPECT_THAT(diff.unmapped, ElementsAre("gone", "whole"));
@@ -246,17 +246,18 @@ TEST(NameMapFile, IsRefusedIfItSaysNothingOrSomethingTwice) {
 
 TEST(Weights, KeepANameThatAnotherOneWouldTake) {
   const WholeTensor one = matrix(drawn(1)), two = matrix(drawn(2));
-  const DiffRecord diff = diff_weights(checkpoint({{"model.a", one}, {"a", two}, {"model.b", two}}),
-                                       checkpoint({{"a", two}, {"b", two}}), {}, {{}, false, true});
+  const ComparedPair diff =
+      diff_weights(checkpoint({{"model.a", one}, {"a", two}, {"model.b", two}}),
+                   checkpoint({{"a", two}, {"b", two}}), {}, {{}, false, true});
   EXPECT_EQ(diff.matched, 2);
-  EXPECT_EQ(verdict_of(diff), Verdict::holds) << diff_in_words(diff, 100);
+  EXPECT_EQ(verdict_of(diff), Verdict::holds) << text_of(diff);
 }
 
 TEST(Weights, AreToldByName) {
   const WholeTensor one = matrix(drawn(1)), two = matrix(drawn(2)), three = matrix(drawn(3));
   const Weights a = checkpoint({{"a", one}, {"b", one}, {"c", one}});
   const auto said = [&](const Weights& b, const WeightsRequest& request) {
-    return unwrapped(diff_in_words(diff_weights(a, b, {}, request), 100));
+    return unwrapped(text_of(diff_weights(a, b, {}, request)));
   };
   const Weights drifted = checkpoint({{"a", one}, {"b", two}, {"c", three}});
   EXPECT_THAT(said(drifted, {}), HasSubstr("UNDECIDED: 2 of 3 weights, first b: ratio"));

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "harness/job/job_record.h"
-#include "harness/verdict/job_comparisons.h"
 #include "reports/formats/annotations.h"
 #include "reports/formats/job_report.h"
 #include "reports/formats/renderer.h"
 #include "reports/record/json.h"
 #include "reports/record/result.h"
+#include "tests/reports/comparison/literal_comparisons.h"
 
 namespace lockstep {
 namespace {
@@ -161,29 +161,6 @@ JobRecord unsealed() {
   return job;
 }
 
-std::optional<Verdict> none() { return std::nullopt; }
-
-/// The job with a comparison with a reference of this verdict.
-JobRecord compared(JobRecord job, std::optional<Verdict> verdict) {
-  if (!verdict) return job;
-  JobComparison one{ComparedWith::reference, "good", {}, "compared"};
-  one.result.claim = equal_reference(Kind::gradient, Phase::pre_step);
-  one.result.verdict = *verdict;
-  one.result.comparisons = 48;
-  one.result.reason = *verdict == Verdict::undecided ? "other weights" : "";
-  if (*verdict == Verdict::violated) {
-    Finding& finding = one.result.findings.emplace_back();
-    finding.claim = one.result.claim;
-    finding.kind = FindingKind::scaled_by_world_size;
-    finding.step = 1;
-    finding.tensor = "0.weight";
-    finding.groups = {{0}, {1}};
-  }
-  job.comparisons.push_back(one);
-  add_comparisons(job);
-  return job;
-}
-
 using Job = JobRecord (*)();
 const std::vector<Job> kJobs{agreeing,
                              apart,
@@ -266,48 +243,50 @@ TEST(StatusOfAJob, IsNotFiniteAsExpectedOnOneRank) {
   EXPECT_EQ(status_with(job, {.expected = not_finite}), 0);
 }
 
-TEST(StatusOfAJob, IsTheWorseOneOfItsRanksAndItsComparisons) {
-  const auto with = [](JobRecord job, Verdict verdict, const JobDemands& demands = {}) {
-    return status_with(compared(std::move(job), verdict), demands);
+TEST(StatusOfAJob, IsWhetherAnErrorEndedItAsExpected) {
+  const JobDemands demands{.expected = raises};
+  EXPECT_EQ(status_with(agreeing(), demands), 1);
+  EXPECT_EQ(status_with(of_one_rank(), demands), 1);
+  EXPECT_EQ(status_with(killed(), demands), 2);
+  JobRecord job = agreeing();
+  job.exits[1].kind = ExitKind::raised;
+  job.exits[1].error = "RuntimeError: twice";
+  EXPECT_EQ(status_with(job, demands), 1) << "another error";
+  job.exits[1].cause = ExitCause::lost_peer;
+  EXPECT_EQ(status_with(job, demands), 2) << "no error of its own";
+  job.has_expected_error = true;
+  EXPECT_EQ(status_with(job, demands), 0);
+}
+
+TEST(ExitOfAWatchedJob, IsTheWorseOneOfItsRanksAndItsComparisons) {
+  const auto with = [](JobRecord job, Likeness likeness, const JobDemands& demands = {}) {
+    job.demands = demands;
+    Comparison comparison;
+    comparison.pairs = {literal_pair(likeness)};
+    return exit_of(job, JobEnd{}, {comparison});
   };
-  EXPECT_EQ(with(agreeing(), Verdict::holds), 0);
-  EXPECT_EQ(with(agreeing(), Verdict::undecided), 2);
-  EXPECT_EQ(with(agreeing(), Verdict::violated), 1);
-  EXPECT_EQ(with(of_one_rank(), Verdict::holds), 0);
-  EXPECT_EQ(with(of_one_rank(), Verdict::violated), 1);
-  EXPECT_EQ(with(apart(), Verdict::holds), 1);
-  EXPECT_EQ(with(agreeing(), Verdict::violated, {.expected = agrees}), 1);
-  EXPECT_EQ(with(apart(), Verdict::holds, {.expected = diverges}), 0);
-  EXPECT_EQ(with(apart(), Verdict::violated, {.expected = diverges}), 1);
+  EXPECT_EQ(with(agreeing(), Likeness::rounding), 0);
+  EXPECT_EQ(with(agreeing(), Likeness::undecided), 2);
+  EXPECT_EQ(with(agreeing(), Likeness::different), 1);
+  EXPECT_EQ(with(of_one_rank(), Likeness::equal), 0);
+  EXPECT_EQ(with(of_one_rank(), Likeness::different), 1);
+  EXPECT_EQ(with(apart(), Likeness::equal), 1);
+  EXPECT_EQ(with(agreeing(), Likeness::different, {.expected = agrees}), 1);
+  EXPECT_EQ(with(apart(), Likeness::equal, {.expected = diverges}), 0);
+  EXPECT_EQ(with(apart(), Likeness::different, {.expected = diverges}), 1);
 }
 
-TEST(SymptomOfAJob, IsThatOfItsRanksBeforeThatOfAComparison) {
-  EXPECT_EQ(heading_of(compared(apart(), Verdict::violated)), "FAILED: ranks part in step 3");
-  for (const Job make : {agreeing, undecided}) {
-    EXPECT_EQ(heading_of(compared(make(), Verdict::violated)),
-              "FAILED: differs from good from step 1 on: 0.weight");
-  }
-}
-
-/// With every job, every demand and every comparison.
+/// With every job and every demand.
 void for_each_status(const std::function<void(const JobRecord&)>& look) {
   for (const Job make : kJobs) {
-    for (const auto verdict :
-         {none(), std::optional(Verdict::holds), std::optional(Verdict::undecided),
-          std::optional(Verdict::violated)}) {
-      // Nothing was found in nothing.
-      if ((make == unobserved || make == lost) &&
-          verdict.value_or(Verdict::undecided) != Verdict::undecided)
-        continue;
-      for (const std::optional<ExpectedOutcome> expected :
-           {std::optional<ExpectedOutcome>(), std::optional(agrees), std::optional(diverges),
-            std::optional(hangs), std::optional(not_finite)}) {
-        for (const bool is_strict : {false, true}) {
-          for (const int min_steps : {1, 100}) {
-            JobRecord job = compared(make(), verdict);
-            job.demands = {expected, min_steps, is_strict};
-            look(job);
-          }
+    for (const std::optional<ExpectedOutcome> expected :
+         {std::optional<ExpectedOutcome>(), std::optional(agrees), std::optional(diverges),
+          std::optional(hangs), std::optional(not_finite), std::optional(raises)}) {
+      for (const bool is_strict : {false, true}) {
+        for (const int min_steps : {1, 100}) {
+          JobRecord job = make();
+          job.demands = {expected, min_steps, is_strict};
+          look(job);
         }
       }
     }

@@ -184,10 +184,12 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(ObservedModules, ArePartOfTheJsonAndOfTheReport) {
   const Outcome outcome =
       ModuleTrainings::get().lockstep("diff --format json single1 single1-scaled");
-  const nlohmann::json modules = nlohmann::json::parse(outcome.out).at("steps").at(0).at("modules");
+  const nlohmann::json pair =
+      nlohmann::json::parse(outcome.out).at("comparisons").at(0).at("pairs").at(0);
+  const nlohmann::json& modules = pair.at("steps").at(0).at("modules");
   EXPECT_EQ(modules.at("basis"), "by_rank");
   EXPECT_EQ(modules.at("decides"), true);
-  EXPECT_EQ(modules.at("only_in"), (std::vector<int>{0, 0}));
+  EXPECT_EQ(modules.at("alone"), (std::vector<int>{0, 0}));
   ASSERT_EQ(modules.at("tensors").size(), 64U);
   EXPECT_EQ(modules.at("tensors").at(0).at("quantity"), "output");
   EXPECT_EQ(modules.at("tensors").at(0).at("name"), "embed");

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -23,6 +25,8 @@ requires(std::is_arithmetic_v<T> || std::is_enum_v<T>) void fill(T&, const std::
 
 template <HasFields T>
 void fill(T& record, const std::string& text, Empty empty);
+template <class T>
+void fill(std::vector<T>& fields, const std::string& text, Empty empty);
 
 template <class T>
 void fill(std::optional<T>& field, const std::string& text, Empty empty) {
@@ -38,6 +42,11 @@ template <class T>
 void fill(std::vector<T>& fields, const std::string& text, Empty empty) {
   if constexpr (std::is_arithmetic_v<T>) return;
   for (auto&& field : fields) fill(field, text, empty);
+}
+
+template <class T, std::size_t size>
+void fill(std::array<T, size>& fields, const std::string& text, Empty empty) {
+  for (T& field : fields) fill(field, text, empty);
 }
 
 template <HasFields T>

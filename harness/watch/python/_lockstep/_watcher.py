@@ -69,6 +69,7 @@ class Watcher:
         self._lock = threading.Lock()
         self._note_lock = threading.Lock()
         self._parent = 0  # process, when the observation began
+        self._error_place = ""  # of the error that ends this rank
         self._unnoted = ""  # why this rank is no longer observed, until that is on record
         self._says_copies = settings.keeps_before
         self._copied = 0  # bytes of the values of the first step
@@ -508,6 +509,7 @@ class Watcher:
                  "groups": sizes_of_named_groups()}
         facts["local_first"], facts["local_count"] = ranks_of_machine(self._rank, self._world)
         facts["rendezvous"] = rendezvous()
+        facts["error_place"] = self._error_place
         path = self._path_of_note()
         with self._note_lock:  # autograd's threads note, too
             try:
@@ -567,6 +569,8 @@ class Watcher:
         self.__init__(self._torch)
 
     def _end(self, error):
+        if error is not None:
+            self._error_place = _stalls.place_of_error(error)
         self._note()
         self._watch.end(None if error is None else
                         ("%s: %s" % (type(error).__name__, error)).rstrip(": "))

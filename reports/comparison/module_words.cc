@@ -1,11 +1,11 @@
-#include "harness/diff/module_words.h"
+#include "reports/comparison/module_words.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "harness/diff/tensor_words.h"
 #include "reports/base/plain_text.h"
+#include "reports/comparison/tensor_words.h"
 #include "reports/record/mismatch_table.h"
 
 namespace lockstep {
@@ -71,7 +71,7 @@ std::string hint_by_norms(const ModuleDifferences& modules) {
 }
 
 /// The first step whose modules were compared; null: there is none.
-const StepDifference* first_with_modules(const DiffRecord& diff) {
+const StepDifference* first_with_modules(const ComparedPair& diff) {
   const auto step = std::find_if(diff.steps.begin(), diff.steps.end(), [](const auto& one) {
     return one.modules.basis != ModuleBasis::nothing;
   });
@@ -131,7 +131,7 @@ std::string output_difference_in_words(const StepDifference& step) {
       step.step, first_in_words(first, modules));
 }
 
-std::string compared_modules_in_words(const DiffRecord& diff) {
+std::string compared_modules_in_words(const ComparedPair& diff) {
   const bool a = diff.sides[0].has_modules, b = diff.sides[1].has_modules;
   if (!a && !b) return "";
   if (!a || !b) return fmt::format("modules: only {} was watched with --modules", a ? "A" : "B");
@@ -140,7 +140,7 @@ std::string compared_modules_in_words(const DiffRecord& diff) {
   return "modules: " + basis_in_words(step->modules) + left_out_in_words(step->modules);
 }
 
-std::string undeciding_modules_in_words(const DiffRecord& diff) {
+std::string undeciding_modules_in_words(const ComparedPair& diff) {
   if (first_different(diff)) return "";
   for (const StepDifference& step : diff.steps) {
     for (const Compared quantity : {Compared::output, Compared::output_gradient}) {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "harness/diff/diff_record.h"
+#include "reports/record/comparison.h"
 
 namespace lockstep {
 
@@ -15,10 +15,10 @@ std::string output_difference_in_words(const StepDifference& step);
 
 /// What was compared of modules: "modules: 12 outputs and the gradients at 12 of them, rank by
 /// rank". Empty: neither side observed any.
-std::string compared_modules_in_words(const DiffRecord& diff);
+std::string compared_modules_in_words(const ComparedPair& diff);
 
 /// The first difference of modules in a comparison whose gradients and updates do not differ, and
 /// which it does not decide; empty: there is none.
-std::string undeciding_modules_in_words(const DiffRecord& diff);
+std::string undeciding_modules_in_words(const ComparedPair& diff);
 
 }  // namespace lockstep

@@ -1,18 +1,15 @@
-#include "harness/diff/diff_words.h"
+#include "reports/comparison/comparison_words.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
-#include <nlohmann/json.hpp>
 #include <vector>
 
-#include "harness/diff/diff_keys.h"
-#include "harness/diff/module_words.h"
-#include "harness/diff/tensor_words.h"
-#include "harness/diff/weights_words.h"
 #include "reports/base/plain_text.h"
+#include "reports/comparison/module_words.h"
+#include "reports/comparison/tensor_words.h"
+#include "reports/comparison/weights_words.h"
 #include "reports/record/mismatch_table.h"
 
 namespace lockstep {
@@ -20,8 +17,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kShownTensors = 8;
-
-using Json = nlohmann::json;
 
 std::string plural(Compared quantity) { return std::string(name(quantity)) + "s"; }
 
@@ -66,7 +61,7 @@ std::string difference_in_words(const StepDifference& step) {
 }
 
 /// The first step that could not be decided; null: all could.
-const StepDifference* first_undecided(const DiffRecord& diff) {
+const StepDifference* first_undecided(const ComparedPair& diff) {
   const auto step = std::find_if(diff.steps.begin(), diff.steps.end(), [](const auto& one) {
     return !one.undecidable.empty() || one.count(Likeness::undecided) > 0;
   });
@@ -83,23 +78,26 @@ std::string why_undecided(const StepDifference& step) {
 }
 
 /// "equal up to rounding in 6 steps, 1 to 6; 7 of 8 parameters have a partner".
-std::string agreement_in_words(const DiffRecord& diff) {
-  const bool has_same_bits = std::all_of(diff.steps.begin(), diff.steps.end(), [](const auto& one) {
-    return one.count(Likeness::equal) == one.count();
-  });
+std::string agreement_in_words(const ComparedPair& diff) {
+  bool has_same_bits = true;
+  for (std::size_t i = 0; i < kLikenesses; ++i) {
+    const auto likeness = static_cast<Likeness>(i);
+    has_same_bits = has_same_bits && (likeness == Likeness::equal || count(diff, likeness) == 0);
+  }
   const std::string text = fmt::format(
       "{} in {} steps, {} to {}", has_same_bits ? "equal, bit for bit," : "equal up to rounding",
-      diff.steps.size(), diff.steps.front().step, diff.steps.back().step);
+      steps_compared(diff), diff.steps.front().step, diff.steps.back().step);
   const std::size_t alone = std::max(diff.unmatched[0].size(), diff.unmatched[1].size());
   if (alone == 0) return text;
   return text + fmt::format("; only {} of {} parameters are on both sides", diff.matched,
                             static_cast<std::size_t>(diff.matched) + alone);
 }
 
-std::string undecided_in_words(const DiffRecord& diff) {
-  if (diff.steps.empty()) return "UNDECIDED: no step was observed on both sides";
+/// Requires: no tensor is different, and not all is decided.
+std::string undecided_in_words(const ComparedPair& diff) {
+  if (diff.steps.empty()) return "no step was observed on both sides";
   if (!first_undecided(diff)) {
-    return fmt::format("UNDECIDED: {}, but {}, which may show too little in so few steps",
+    return fmt::format("{}, but {}, which may show too little in so few steps",
                        agreement_in_words(diff),
                        plain(fmt::format("{}", fmt::join(diff.hyperparameters, ", "))));
   }
@@ -109,16 +107,7 @@ std::string undecided_in_words(const DiffRecord& diff) {
       decided == 0 ? ""
                    : fmt::format("equal up to rounding up to step {}, but not decided after it: ",
                                  diff.steps[static_cast<std::size_t>(decided) - 1].step);
-  return fmt::format("UNDECIDED: {}step {}: {}", so_far, step.step, why_undecided(step));
-}
-
-/// `after`: the step whose weights are compared; 0: all steps are.
-std::string side_in_words(const char* letter, const DiffSide& side, std::int64_t after) {
-  if (side.tensors) return fmt::format("{}: {}", letter, checkpoint_in_words(side));
-  return fmt::format("{}: {}, {}, {} ({}){}", letter, plain(side.title),
-                     counted(side.world_size, "rank"), counted(side.steps, "step"),
-                     plain(side.folder),
-                     after == 0 ? "" : fmt::format(", its weights after step {}", after));
+  return fmt::format("{}step {}: {}", so_far, step.step, why_undecided(step));
 }
 
 /// Tensors of a quantity that are the same multiple, or that ranks do not have alike; or one that
@@ -168,7 +157,7 @@ std::vector<std::string> lines_of_step(const StepDifference& step) {
 }
 
 /// The first loss that differs; empty: none does, or none was recorded by all ranks alike.
-std::string loss_in_words(const DiffRecord& diff) {
+std::string loss_in_words(const ComparedPair& diff) {
   for (const StepDifference& step : diff.steps) {
     for (const TensorDifference& one : step.tensors) {
       if (one.quantity != Compared::loss || one.likeness != Likeness::different) continue;
@@ -183,14 +172,30 @@ std::string meaning_in_words(const StepDifference& step) {
   return fmt::format("What it means: lockstep explain {}", name(kind_of(step)));
 }
 
-std::vector<std::string> lines_of(const DiffRecord& diff) {
-  const bool is_one_step = is_of_weights(diff);
-  std::vector<std::string> lines{
-      side_in_words("A", diff.sides[0], is_one_step ? diff.steps.front().step : 0),
-      side_in_words("B", diff.sides[1], is_one_step ? diff.steps.front().other : 0)};
+/// Of a side without a step that an error ended, nothing could be compared.
+bool has_nothing_to_compare(const ComparedPair& diff) {
+  return is_ended_by_fault(diff) && diff.steps.empty();
+}
+
+/// "B raised an error in step 5: RuntimeError: ..."; empty: it trained.
+std::string outcome_in_words(const char* letter, const ComparedSide& side) {
+  if (!side.fault) return "";
+  const bool is_of_all = side.outcome == SideOutcome::raised || side.outcome == SideOutcome::hung ||
+                         side.outcome == SideOutcome::out_of_memory;
+  return fmt::format("{}{} {}", letter, is_of_all ? "" : ":", plain(side.fault->sentence));
+}
+
+/// What the comparison rests on, and how the sides went. Names without a partner are among it.
+std::vector<std::string> basis_in_words(const ComparedPair& diff) {
+  std::vector<std::string> lines;
   if (!diff.noise.empty()) {
     lines.push_back(fmt::format("noise: measured with {}", names_in_words(diff.noise)));
   }
+  const std::string of_a = outcome_in_words("A", diff.sides[0]);
+  if (!of_a.empty()) lines.push_back(of_a);
+  const std::string of_b = outcome_in_words("B", diff.sides[1]);
+  if (!of_b.empty() && !is_ended_by_fault(diff)) lines.push_back(of_b);
+  if (has_nothing_to_compare(diff)) return lines;
   for (const Precondition& one : diff.preconditions) {
     lines.push_back(fmt::format("{}: {}", name(one.prerequisite), plain(one.text)));
   }
@@ -207,9 +212,18 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
   }
   const std::string modules = compared_modules_in_words(diff);
   if (!modules.empty()) lines.push_back(modules);
-  lines.push_back("");
-  lines.push_back(verdict_in_words(diff));
-  if (is_one_step) {
+  return lines;
+}
+
+std::vector<std::string> lines_of_values(const ComparedPair& diff) {
+  std::vector<std::string> lines;
+  if (is_ended_by_fault(diff)) {
+    lines.push_back(fmt::format("What it means: lockstep explain {}",
+                                name(diff.result.findings.empty() ? FindingKind::rank_raised_error
+                                                                  : diff.result.findings[0].kind)));
+    if (diff.steps.empty()) return lines;
+  }
+  if (is_of_weights(diff)) {
     for (std::string& line : lines_of_weights(diff)) lines.push_back(std::move(line));
     if (const StepDifference* const step = first_different(diff)) {
       lines.push_back(meaning_in_words(*step));
@@ -236,148 +250,78 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
   return lines;
 }
 
-Json json_of(const DiffSide& side) {
-  Json json = {{"folder", side.folder}, {"title", side.title}};
-  if (side.tensors) {
-    json["tensors"] = *side.tensors;
-    json["optimizer_tensors"] = side.optimizer_tensors;
-    json["other_values"] = side.other_values;
-  } else {
-    json["world_size"] = side.world_size;
-    json["steps"] = side.steps;
-  }
-  return json;
-}
-
-Json json_of(const ElementDifferences& found) {
-  const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
-  return {{"elements", found.elements},
-          {"differing", found.differing},
-          {"rows", found.rows},
-          {"differing_rows", found.differing_rows},
-          {"ulps", number(found.ulps)},
-          {"place", found.place},
-          {"a", number(found.value_a)},
-          {"b", number(found.value_b)},
-          {"is_rounded", found.is_rounded}};
-}
-
-Json json_of(const TensorDifference& one) {
-  Json json = {{"quantity", name(one.quantity)},
-               {"name", one.name},
-               {"likeness", name(one.likeness)},
-               {"tolerance", one.tolerance},
-               {"is_finite", one.is_finite},
-               {"is_estimate", one.is_estimate},
-               {"cause", one.cause}};
-  json["relative"] = one.is_measured() ? Json(one.relative) : Json();
-  const bool is_finding = one.likeness == Likeness::different;
-  json["kind"] = is_finding ? Json(name(kind_of(one))) : Json();
-  json["ratio"] = one.ratio ? Json(*one.ratio) : Json();
-  json["cosine"] = one.cosine ? Json(*one.cosine) : Json();
-  json["ranks"] = one.ranks;
-  json["elements"] = one.elements ? json_of(*one.elements) : Json();
-  return json;
-}
-
-Json json_of(const ModuleDifferences& modules) {
-  Json tensors = Json::array(), not_comparable = Json::array();
-  for (const TensorDifference& one : modules.tensors) tensors.push_back(json_of(one));
-  for (const NotComparable& one : modules.not_comparable) {
-    not_comparable.push_back(
-        {{"quantity", name(one.quantity)}, {"name", one.name}, {"reason", one.reason}});
-  }
-  return {{"basis", name(modules.basis)},
-          {"decides", modules.decides},
-          {"only_in", modules.alone},
-          {"not_comparable", not_comparable},
-          {"tensors", tensors}};
-}
-
-Json json_of(const StepDifference& step) {
-  Json counts = Json::object();
-  for (const std::string_view likeness : Names<Likeness>::values) {
-    counts[std::string(likeness)] = step.count(*parse<Likeness>(likeness));
-  }
-  Json tensors = Json::array();
-  for (const TensorDifference& one : step.tensors) tensors.push_back(json_of(one));
-  return {{"step", step.step},
-          {"other", step.other},
-          {"weights_apart", step.weights_apart ? Json(*step.weights_apart) : Json()},
-          {"undecidable", step.undecidable},
-          {"counts", counts},
-          {"tensors", tensors},
-          {"modules", json_of(step.modules)}};
-}
-
-}  // namespace
-
-std::string verdict_in_words(const DiffRecord& diff) {
+/// By values, whatever ended B.
+Answer answer_by_values(const ComparedPair& diff) {
   if (is_void(diff)) {
     const auto cause =
         std::find_if(diff.preconditions.begin(), diff.preconditions.end(),
                      [](const Precondition& one) { return one.likeness == Likeness::different; });
-    return fmt::format("VOID: the {} are not the same, so differences say nothing: {}",
-                       name(cause->prerequisite), plain(cause->text));
+    return {"VOID", fmt::format("the {} are not the same, so differences say nothing: {}",
+                                name(cause->prerequisite), plain(cause->text))};
   }
-  if (diff.matched == 0) return "NOTHING MATCHED: no parameter has the same name on both sides";
-  if (is_of_weights(diff)) return weights_in_words(diff);
+  if (diff.matched == 0) {
+    return {"NOTHING MATCHED", "no parameter has the same name on both sides"};
+  }
+  const Verdict verdict = verdict_of_values(diff);
+  const std::string word = verdict == Verdict::holds       ? ""
+                           : verdict == Verdict::undecided ? "UNDECIDED"
+                                                           : "DIFFERENT";
+  if (is_of_weights(diff)) return {word, weights_in_words(diff)};
   if (const StepDifference* const step = first_different(diff)) {
     const std::string found = difference_in_words(*step);
     if (may_be_precision(diff)) {
-      return fmt::format("UNDECIDED: another precision may look the same, and {}: {}",
-                         plain(fmt::format("{}", fmt::join(diff.precisions, ", "))), found);
+      return {word, fmt::format("another precision may look the same, and {}: {}",
+                                plain(fmt::format("{}", fmt::join(diff.precisions, ", "))), found)};
     }
-    return may_be_samples(diff) ? "UNDECIDED: other samples would look the same, and they are "
-                                  "unknown (watch both with --data): " +
-                                      found
-                                : "DIFFERENT: " + found;
+    return {word, may_be_samples(diff) ? "other samples would look the same, and they are unknown "
+                                         "(watch both with --data): " +
+                                             found
+                                       : found};
   }
-  return verdict_of(diff) == Verdict::holds ? agreement_in_words(diff) : undecided_in_words(diff);
+  return {word, verdict == Verdict::holds ? agreement_in_words(diff) : undecided_in_words(diff)};
 }
 
-std::string diff_in_words(const DiffRecord& diff, std::size_t width) {
-  std::string text;
-  for (const std::string& line : lines_of(diff)) {
-    const bool is_detail = line.starts_with("  ");
-    text += line.empty() ? "\n"
-                         : wrapped(is_detail ? line.substr(2) : line, is_detail ? 2 : 0, 2, width);
-  }
-  return text;
+std::string in_words(const Answer& answer) {
+  return answer.word.empty() ? answer.text : fmt::format("{}: {}", answer.word, answer.text);
 }
 
-std::string diff_in_json(const DiffRecord& diff) {
-  Json sides = Json::array(), preconditions = Json::array(), steps = Json::array();
-  for (const std::size_t side : {0U, 1U}) {
-    sides.push_back(json_of(diff.sides[side]));
-    sides.back()["unmatched"] = diff.unmatched[side];
+}  // namespace
+
+Answer answer_of(const ComparedPair& diff) {
+  if (!is_ended_by_fault(diff)) return answer_by_values(diff);
+  Answer answer{"DIFFERENT", outcome_in_words("B", diff.sides[1])};
+  if (!diff.steps.empty()) {
+    answer.text += "; its values until then: " + in_words(answer_by_values(diff));
   }
-  for (const Precondition& one : diff.preconditions) {
-    preconditions.push_back(
-        {{"name", name(one.prerequisite)}, {"likeness", name(one.likeness)}, {"text", one.text}});
-  }
-  for (const StepDifference& step : diff.steps) steps.push_back(json_of(step));
-  Json tied = Json::array();
-  for (const TiedTensor& one : diff.tied) {
-    tied.push_back({{"side", one.side == 0 ? "A" : "B"}, {"name", one.name}, {"same", one.same}});
-  }
-  const Json json = {{"schema", "lockstep.diff"},
-                     {"version", "1.0"},
-                     {"verdict", name(verdict_of(diff))},
-                     {"is_void", is_void(diff)},
-                     {"sentence", verdict_in_words(diff)},
-                     {"matched", diff.matched},
-                     {"keys", keys_of(diff)},
-                     {"sides", sides},
-                     {"unmapped", diff.unmapped},
-                     {"tied", tied},
-                     {"noise", diff.noise},
-                     {"without_evidence", diff.without_evidence},
-                     {"precisions", diff.precisions},
-                     {"hyperparameters", diff.hyperparameters},
-                     {"preconditions", preconditions},
-                     {"steps", steps}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return answer;
+}
+
+std::string verdict_in_words(const ComparedPair& diff) { return in_words(answer_of(diff)); }
+
+std::vector<std::string> details_of(const ComparedPair& diff) {
+  std::vector<std::string> lines = basis_in_words(diff);
+  for (std::string& line : lines_of_values(diff)) lines.push_back(std::move(line));
+  return lines;
+}
+
+std::vector<std::string> lines_of(const ComparedPair& diff) {
+  std::vector<std::string> lines{"A: " + side_in_words(diff, 0), "B: " + side_in_words(diff, 1)};
+  for (std::string& line : basis_in_words(diff)) lines.push_back(std::move(line));
+  lines.emplace_back("");
+  lines.push_back(verdict_in_words(diff));
+  for (std::string& line : lines_of_values(diff)) lines.push_back(std::move(line));
+  return lines;
+}
+
+std::string side_in_words(const ComparedPair& diff, std::size_t which) {
+  const ComparedSide& side = diff.sides.at(which);
+  if (side.tensors) return checkpoint_in_words(side);
+  std::string text =
+      fmt::format("{}, {}, {} ({})", plain(side.title), counted(side.world_size, "rank"),
+                  counted(side.steps, "step"), plain(side.folder));
+  if (!is_of_weights(diff)) return text;
+  const StepDifference& only = diff.steps.front();
+  return text + fmt::format(", its weights after step {}", which == 0 ? only.step : only.other);
 }
 
 }  // namespace lockstep

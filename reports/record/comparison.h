@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/checkpoint/compare_elements.h"
+#include "reports/base/exit_status.h"
 #include "reports/base/names.h"
+#include "reports/record/execution.h"
 #include "reports/record/finding_kind.h"
-#include "reports/record/result.h"
 
 namespace lockstep {
 
@@ -48,16 +48,39 @@ struct Names<Compared> {
                                                           "weight", "output",   "output_gradient"};
 };
 
+/// Two tensors of one shape, A and B, compared element by element.
+struct ElementDifferences {
+  std::int64_t elements = 0;  ///< of each
+  /// That have not the same bits; of tensors of two types, not the same value.
+  std::int64_t differing = 0;
+  std::int64_t rows = 0;            ///< along the first dimension
+  std::int64_t differing_rows = 0;  ///< that have such an element
+  double apart = 0;                 ///< L2 of B - A, of the elements that are finite on both sides
+
+  /// Each element of one side is a nearest number, in its type, to that of the other side.
+  bool is_rounded = true;
+
+  /// The largest error, in units in the last place of the coarser type; in whole numbers if both
+  /// have no fraction. Infinite if an element is finite on one side only.
+  double ulps = 0;
+  std::vector<std::int64_t> place;  ///< of that element; empty: none differs
+  double value_a = 0;               ///< there; of a complex element its component
+  double value_b = 0;
+
+  bool operator==(const ElementDifferences&) const = default;
+};
+
 /// One tensor of one step on both sides.
 struct TensorDifference {
   Compared quantity = Compared::gradient;
   std::string name;
   Likeness likeness = Likeness::equal;
-  double relative = 0;              ///< L2 of B - A, over the larger norm of both
-  double tolerance = 0;             ///< of `relative`, by rounding
-  std::optional<double> ratio;      ///< <A, B> / <A, A>; absent: unknown
-  std::optional<double> cosine;     ///< absent: unknown
-  bool is_estimate = false;         ///< from sketches: `relative` has the error `kSketchError`
+  double relative = 0;           ///< L2 of B - A, over the larger norm of both
+  double tolerance = 0;          ///< of `relative`, by rounding
+  std::optional<double> ratio;   ///< <A, B> / <A, A>; absent: unknown
+  std::optional<double> cosine;  ///< absent: unknown
+  /// Of `relative`, if it is an estimate from sketches: 0.13 of it.
+  std::optional<double> estimate_error = {};
   bool is_finite = true;            ///< false: neither side is
   bool is_multiple = false;         ///< B is A times a simple ratio, which `cause` names
   std::optional<FindingKind> kind;  ///< of the fault, as far as the values show it
@@ -70,6 +93,8 @@ struct TensorDifference {
   bool has_equal_inputs = false;
   /// Of tensors of two checkpoints: `relative`, `ratio` and `cosine` are exact then.
   std::optional<ElementDifferences> elements = {};
+
+  bool operator==(const TensorDifference&) const = default;
 
   /// Whether `relative` is known. Of values that could not be compared it is 0.
   bool is_measured() const { return likeness != Likeness::undecided || relative != 0; }
@@ -92,6 +117,8 @@ struct NotComparable {
   Compared quantity = Compared::output;
   std::string name;
   std::string reason;  ///< "rank 0: 512 elements in A and 256 in B"
+
+  bool operator==(const NotComparable&) const = default;
 };
 
 /// Outputs of modules of a step, and the gradients that arrive there.
@@ -101,6 +128,8 @@ struct ModuleDifferences {
   std::vector<TensorDifference> tensors;  ///< in the order of execution
   std::vector<NotComparable> not_comparable;
   std::array<std::int64_t, 2> alone{};  ///< tensors that only one side has
+
+  bool operator==(const ModuleDifferences&) const = default;
 
   /// The first one of a quantity with a likeness; null: there is none.
   const TensorDifference* first(Compared quantity, Likeness likeness) const;
@@ -124,6 +153,8 @@ struct StepDifference {
   ModuleDifferences modules = {};
   /// By likeness, of a step whose tensors were left out; absent: `tensors` has all.
   std::optional<std::array<std::int64_t, kLikenesses>> counts = {};
+
+  bool operator==(const StepDifference&) const = default;
 
   /// Tensors that have it, without losses and modules.
   std::int64_t count(Likeness likeness) const;
@@ -150,9 +181,28 @@ struct Precondition {
   Prerequisite prerequisite = Prerequisite::initial_weights;
   Likeness likeness = Likeness::equal;
   std::string text;  ///< "equal, bit for bit: 12 tensors"
+
+  bool operator==(const Precondition&) const = default;
 };
 
-struct DiffSide {
+/// How the training of a side went, as far as it was seen.
+///   trained        it ended, or was seen to train; its values decide
+///   ranks_differ   its ranks held different values
+///   not_finite     its parameters became NaN or infinite
+///   raised         an error ended it
+///   out_of_memory  an error that says so ended it
+///   hung           ranks waited for others that did not come
+///   died           a signal ended a rank, or a rank left without an error
+enum class SideOutcome { trained, ranks_differ, not_finite, raised, out_of_memory, hung, died };
+
+template <>
+struct Names<SideOutcome> {
+  static constexpr std::array<std::string_view, 7> values{
+      "trained", "ranks differ", "not finite", "raised", "out of memory", "hung", "died"};
+};
+
+/// A run or a checkpoint that is compared with another one.
+struct ComparedSide {
   std::string folder;
   std::string title;
   int world_size = 0;
@@ -162,6 +212,10 @@ struct DiffSide {
   std::int64_t optimizer_tensors = 0;  ///< of a checkpoint, left out
   std::int64_t other_values = 0;       ///< of a checkpoint, left out: they are no tensors
   bool has_modules = false;            ///< of a job: outputs of its modules were observed
+  SideOutcome outcome = SideOutcome::trained;
+  std::optional<Finding> fault = {};  ///< the finding behind `outcome`; absent: it trained
+
+  bool operator==(const ComparedSide&) const = default;
 };
 
 /// A tensor that one side has twice, and the other one once: such as a head that shares its weights
@@ -170,11 +224,22 @@ struct TiedTensor {
   std::size_t side = 0;  ///< that has both: 0 is A
   std::string name;      ///< that the other side lacks
   std::string same;      ///< of the tensor with the same bits, which both sides have
+
+  bool operator==(const TiedTensor&) const = default;
 };
 
-/// Two runs, or a checkpoint and another or a run, compared. Verdicts are about B, A being right.
-struct DiffRecord {
-  std::array<DiffSide, 2> sides;
+/// The steps of a comparison of which some were left out to keep the record small.
+struct AllSteps {
+  std::int64_t count = 0;
+  std::array<std::int64_t, kLikenesses> tensors{};  ///< of all of them, by likeness
+
+  bool operator==(const AllSteps&) const = default;
+};
+
+/// Two runs, or a checkpoint and another or a run, compared. Verdicts are about B, the second side,
+/// A being right.
+struct ComparedPair {
+  std::array<ComparedSide, 2> sides;
   std::vector<std::string> noise;  ///< repetitions that measure it
   std::vector<Precondition> preconditions;
   std::array<std::vector<std::string>, 2> unmatched;  ///< names that only one side has
@@ -188,37 +253,127 @@ struct DiffRecord {
   std::vector<std::string> precisions = {};
   /// Of optimizers, that differ: "lr is 0.001 in A and 0.002 in B".
   std::vector<std::string> hyperparameters = {};
+  std::optional<AllSteps> all = {};  ///< absent: `steps` holds all
+  ClaimResult result = {};           ///< that B equals A, with a finding for each kind of fault
+
+  bool operator==(const ComparedPair&) const = default;
+};
+
+/// What a comparison is made for.
+///   reference    B should equal A, which is right: `diff`, `watch --against`
+///   repetition   B repeats A, to measure what does not reproduce: `watch --twice`
+///   fix          the job before a fix and the one after it, each with one that is right
+enum class ComparisonPurpose { reference, repetition, fix };
+
+template <>
+struct Names<ComparisonPurpose> {
+  static constexpr std::array<std::string_view, 3> values{"reference", "repetition", "fix"};
+};
+
+/// What the user said that B does: `diff --expect`.
+///   agrees       it equals A
+///   bug          it differs from A, or did not train
+///   diverges     the same, in finite values
+///   not_finite   its values are NaN or infinite where A's are finite
+///   raises       an error ended it
+///   hangs        its ranks hang
+enum class ComparisonExpectation { agrees, bug, diverges, not_finite, raises, hangs };
+
+template <>
+struct Names<ComparisonExpectation> {
+  static constexpr std::array<std::string_view, 6> values{"agrees",     "bug",    "diverges",
+                                                          "not-finite", "raises", "hangs"};
+};
+
+/// Runs that were compared with one that is right.
+struct Comparison {
+  ComparisonPurpose purpose = ComparisonPurpose::reference;
+  ComparisonExpectation expected = ComparisonExpectation::agrees;  ///< of B; not of a fix
+  /// One, or two of a fix: before and after, with the same first side. Empty: none was made.
+  std::vector<ComparedPair> pairs;
+  std::string failure = {};  ///< why none was made; empty: one was
+
+  bool operator==(const Comparison&) const = default;
 };
 
 /// Whether a side is a checkpoint. Then there is one step, of weights: that of a job, else 0.
-bool is_of_weights(const DiffRecord& diff);
+bool is_of_weights(const ComparedPair& diff);
 
 /// Compares the names of both sides.
-void match_names(const std::set<std::string>& a, const std::set<std::string>& b, DiffRecord& diff);
+void match_names(const std::set<std::string>& a, const std::set<std::string>& b,
+                 ComparedPair& diff);
 
 /// The first step in which a tensor or an output of a module is different; null: none is.
-const StepDifference* first_different(const DiffRecord& diff);
+const StepDifference* first_different(const ComparedPair& diff);
 
 /// Whether something other than the training differs, so that differences say nothing about it.
-bool is_void(const DiffRecord& diff);
+bool is_void(const ComparedPair& diff);
 
 /// The first step in which a tensor has elements that are not finite on both sides; null: none has.
-const StepDifference* first_non_finite(const DiffRecord& diff);
+const StepDifference* first_non_finite(const ComparedPair& diff);
 
 /// Whether differences may be those of other samples, which are unknown: no tensor of the first
 /// step that differs is a known multiple, differs between ranks of B, has another shape or none on
 /// one side, or is an update by equal gradients.
-bool may_be_samples(const DiffRecord& diff);
+bool may_be_samples(const ComparedPair& diff);
 
 /// Whether differences may be those of another precision: both sides are known to have computed in
 /// other types, and nothing in the first step that differs is more than another value.
-bool may_be_precision(const DiffRecord& diff);
+bool may_be_precision(const ComparedPair& diff);
 
 /// Whether what is apart by rounding may come from other hyperparameters instead.
-bool may_be_hyperparameters(const DiffRecord& diff);
+bool may_be_hyperparameters(const ComparedPair& diff);
+
+/// The claim that a difference of a quantity breaks: B equals A.
+Claim claim_of(Compared quantity);
+
+/// The tensors that differ in a step, of the first quantity that does: updates follow gradients,
+/// and outputs of modules are findings alone.
+std::vector<const TensorDifference*> faults_of(const StepDifference& step);
+
+/// The kind of fault that a difference shows.
+FindingKind kind_of(const TensorDifference& difference);
+
+/// That of the first fault of a step. Requires: it has one.
+FindingKind kind_of(const StepDifference& step);
+
+/// Steps that were compared.
+std::int64_t steps_compared(const ComparedPair& diff);
+
+/// Tensors of all steps that have a likeness.
+std::int64_t count(const ComparedPair& diff, Likeness likeness);
+
+/// Whether B ended in a way that values do not show, and A did not: an error, a hang, values that
+/// are not finite. A signal from outside is none.
+bool is_ended_by_fault(const ComparedPair& diff);
 
 /// Violated if a tensor is different; holds if all are equal in every step, or apart by rounding
 /// with the same hyperparameters.
-Verdict verdict_of(const DiffRecord& diff);
+Verdict verdict_of_values(const ComparedPair& diff);
+
+/// The same, and violated if B was ended by a fault. `ComparedPair::result` has this verdict,
+/// unless findings were left out of it as known.
+Verdict verdict_of(const ComparedPair& diff);
+
+/// What a fix did to a job.
+///   fixed        it was faulty before, and is equal to the reference now
+///   still_there  it was faulty before, and is now
+///   new_fault    it is faulty now alone
+///   not_shown    it was not seen to be faulty before, and is not now
+///   not_decided  it was faulty before; now it cannot be decided
+enum class FixOutcome { fixed, still_there, new_fault, not_shown, not_decided };
+
+template <>
+struct Names<FixOutcome> {
+  static constexpr std::array<std::string_view, 5> values{"FIXED", "STILL THERE", "NEW",
+                                                          "NOT SHOWN", "NOT DECIDED"};
+};
+
+/// Requires: the comparison is of a fix, and was made.
+FixOutcome outcome_of_fix(const Comparison& comparison);
+
+/// Whether the comparison turned out as expected. A repetition always does: it only measures. It is
+/// `not_applicable` if no name matched.
+ExitStatus status_of(const Comparison& comparison);
 
 }  // namespace lockstep

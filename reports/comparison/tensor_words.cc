@@ -1,4 +1,4 @@
-#include "harness/diff/tensor_words.h"
+#include "reports/comparison/tensor_words.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "harness/record/sketch.h"
 #include "reports/base/plain_text.h"
 
 namespace lockstep {
@@ -30,7 +29,8 @@ std::string size_in_words(const TensorDifference& one) {
     if (one.cosine) text = fmt::format("ratio {:.4g}, cosine {:.4g}; ", *one.ratio, *one.cosine);
   }
   const std::string estimate =
-      one.is_estimate ? fmt::format(" (an estimate, error {:.0f} %)", 100 * kSketchError) : "";
+      one.estimate_error ? fmt::format(" (an estimate, error {:.0f} %)", 100 * *one.estimate_error)
+                         : "";
   return text + fmt::format("relative difference {:.3g}{}, tolerance {:.2g}", one.relative,
                             estimate, one.tolerance);
 }

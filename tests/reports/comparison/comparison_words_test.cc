@@ -1,4 +1,4 @@
-#include "harness/diff/diff_record.h"
+#include "reports/comparison/comparison_words.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,14 +6,28 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "harness/diff/diff_page.h"
-#include "harness/diff/diff_words.h"
+#include "reports/base/plain_text.h"
+#include "reports/formats/renderer.h"
+#include "reports/record/json.h"
+#include "tests/reports/comparison/literal_comparisons.h"
 
 namespace lockstep {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
+
+RunRecord run_of(const ComparedPair& diff) {
+  Comparison comparison;
+  comparison.pairs = {diff};
+  return run_with(comparison);
+}
+
+nlohmann::json json_of(const ComparedPair& diff) {
+  return nlohmann::json::parse(render_json(run_of(diff)))["comparisons"][0]["pairs"][0];
+}
+
+std::string page_of(const ComparedPair& diff) { return render_html(run_of(diff)); }
 
 TensorDifference tensor_that_is(Likeness likeness, const std::string& name = "w") {
   TensorDifference tensor;
@@ -25,8 +39,8 @@ TensorDifference tensor_that_is(Likeness likeness, const std::string& name = "w"
 }
 
 /// Two steps: the first is equal, the second has `likeness`.
-DiffRecord diff_with(Likeness likeness) {
-  DiffRecord diff;
+ComparedPair diff_with(Likeness likeness) {
+  ComparedPair diff;
   diff.matched = 1;
   diff.preconditions = {{Prerequisite::initial_weights, Likeness::equal, "equal"},
                         {Prerequisite::samples, Likeness::equal, "the same"}};
@@ -35,43 +49,42 @@ DiffRecord diff_with(Likeness likeness) {
   return diff;
 }
 
-TEST(DiffRecord, HoldsIfEveryStepIsDecided) {
+TEST(ComparedPair, HoldsIfEveryStepIsDecided) {
   EXPECT_EQ(verdict_of(diff_with(Likeness::equal)), Verdict::holds);
   EXPECT_EQ(verdict_of(diff_with(Likeness::rounding)), Verdict::holds);
   EXPECT_EQ(verdict_of(diff_with(Likeness::undecided)), Verdict::undecided);
   EXPECT_EQ(verdict_of(diff_with(Likeness::different)), Verdict::violated);
-  DiffRecord open = diff_with(Likeness::equal);
+  ComparedPair open = diff_with(Likeness::equal);
   open.steps[1].undecidable = "too far apart";
   EXPECT_EQ(verdict_of(open), Verdict::undecided);
   EXPECT_THAT(verdict_in_words(open), HasSubstr("equal up to rounding up to step 1"));
-  EXPECT_EQ(verdict_of(DiffRecord{}), Verdict::undecided);
+  EXPECT_EQ(verdict_of(ComparedPair{}), Verdict::undecided);
 }
 
-TEST(DiffRecord, NamesTensorsThatCarryNoEvidenceAndLetsThemDecideNothing) {
-  DiffRecord diff = diff_with(Likeness::rounding);
+TEST(ComparedPair, NamesTensorsThatCarryNoEvidenceAndLetsThemDecideNothing) {
+  ComparedPair diff = diff_with(Likeness::rounding);
   diff.matched = 148;
   diff.steps[1].tensors.push_back(tensor_that_is(Likeness::no_evidence, "attn.k.bias"));
   diff.without_evidence = {"attn.k.bias"};
   EXPECT_EQ(verdict_of(diff), Verdict::holds);
-  EXPECT_THAT(diff_in_words(diff, 200),
+  EXPECT_THAT(text_of(diff),
               HasSubstr("1 of 148 parameters carry no evidence, because "
                         "their gradients are 0 up to rounding, or elements of them: attn.k"));
-  const auto json = nlohmann::json::parse(diff_in_json(diff));
+  const auto json = json_of(diff);
   EXPECT_EQ(json["without_evidence"][0], "attn.k.bias");
-  EXPECT_EQ(json["steps"][1]["counts"]["no_evidence"], 1);
-  EXPECT_THAT(diff_page({{"", &diff}}, ""), HasSubstr("no evidence"));
+  EXPECT_THAT(page_of(diff), HasSubstr("no evidence"));
   diff.steps[1].tensors.push_back(tensor_that_is(Likeness::different));
   EXPECT_EQ(verdict_of(diff), Verdict::violated);
 }
 
-TEST(DiffRecord, DoesNotCallOtherHyperparametersRounding) {
-  DiffRecord diff = diff_with(Likeness::rounding);
+TEST(ComparedPair, DoesNotCallOtherHyperparametersRounding) {
+  ComparedPair diff = diff_with(Likeness::rounding);
   diff.hyperparameters = {"lr is 0.001 in A and 0.002 in B"};
   EXPECT_EQ(verdict_of(diff), Verdict::undecided);
   EXPECT_THAT(verdict_in_words(diff),
               HasSubstr("UNDECIDED: equal up to rounding in 2 steps, 1 to 2, but lr is 0.001 in A "
                         "and 0.002 in B"));
-  EXPECT_THAT(diff_in_json(diff), HasSubstr("lr is 0.001 in A"));
+  EXPECT_THAT(json_of(diff).dump(), HasSubstr("lr is 0.001 in A"));
   diff = diff_with(Likeness::equal);
   diff.hyperparameters = {"lr is 0.001 in A and 0.002 in B"};
   EXPECT_EQ(verdict_of(diff), Verdict::holds);
@@ -80,8 +93,8 @@ TEST(DiffRecord, DoesNotCallOtherHyperparametersRounding) {
   EXPECT_EQ(verdict_of(diff), Verdict::violated);
 }
 
-TEST(DiffRecord, NamesNoLossAsTheFirstDifference) {
-  DiffRecord diff = diff_with(Likeness::different);
+TEST(ComparedPair, NamesNoLossAsTheFirstDifference) {
+  ComparedPair diff = diff_with(Likeness::different);
   TensorDifference loss = tensor_that_is(Likeness::different, "loss");
   loss.quantity = Compared::loss;
   diff.steps[1].tensors.insert(diff.steps[1].tensors.begin(), loss);
@@ -89,26 +102,23 @@ TEST(DiffRecord, NamesNoLossAsTheFirstDifference) {
               HasSubstr("DIFFERENT: 1 of 1 gradients differ in step 2, first that of w"));
 }
 
-TEST(DiffRecord, HasNoDistanceOfValuesThatCouldNotBeCompared) {
-  DiffRecord diff = diff_with(Likeness::undecided);
+TEST(ComparedPair, HasNoDistanceOfValuesThatCouldNotBeCompared) {
+  ComparedPair diff = diff_with(Likeness::undecided);
   TensorDifference& tensor = diff.steps[1].tensors[0];
-  const auto relative = [&] {
-    return nlohmann::json::parse(diff_in_json(diff))["steps"][1]["tensors"][0]["relative"];
-  };
+  const auto relative = [&] { return json_of(diff)["steps"][1]["tensors"][0]["relative"]; };
   EXPECT_EQ(relative(), 0.5);
-  EXPECT_THAT(diff_page({{"", &diff}}, ""), HasSubstr("<code>w</code><td>0.5"));
+  EXPECT_THAT(page_of(diff), HasSubstr("<code>w</code><td>0.5"));
   tensor.relative = 0;
   tensor.cause = "ranks 0 and 1 hold different values of it";
-  EXPECT_TRUE(relative().is_null());
-  EXPECT_THAT(diff_page({{"", &diff}}, ""), HasSubstr("<code>w</code><td>-<td>"));
+  EXPECT_THAT(page_of(diff), HasSubstr("<code>w</code><td>-<td>"));
   tensor.likeness = Likeness::equal;
   EXPECT_EQ(relative(), 0);
 }
 
-TEST(DiffRecord, CountsTensorsThatWereLeftOut) {
+TEST(ComparedPair, CountsTensorsThatWereLeftOut) {
   for (const Likeness likeness :
        {Likeness::equal, Likeness::rounding, Likeness::no_evidence, Likeness::undecided}) {
-    DiffRecord diff = diff_with(likeness);
+    ComparedPair diff = diff_with(likeness);
     TensorDifference loss = tensor_that_is(Likeness::different, "loss");
     loss.quantity = Compared::loss;
     diff.steps[1].tensors.push_back(loss);
@@ -117,14 +127,14 @@ TEST(DiffRecord, CountsTensorsThatWereLeftOut) {
     EXPECT_EQ(diff.steps[1].tensors.size(), 1U) << "the loss";
     EXPECT_EQ(diff.steps[1].count(likeness), 1);
     EXPECT_EQ(verdict_of(diff), before);
-    const auto json = nlohmann::json::parse(diff_in_json(diff));
-    EXPECT_EQ(json["steps"][1]["counts"][std::string(name(likeness))], 1);
+    const auto json = json_of(diff);
+    EXPECT_EQ(json["steps"][1]["counts"][static_cast<std::size_t>(likeness)], 1);
   }
 }
 
-TEST(DiffRecord, IsVoidIfTheRunsAreNotAlike) {
+TEST(ComparedPair, IsVoidIfTheRunsAreNotAlike) {
   for (const std::size_t i : {0U, 1U}) {
-    DiffRecord diff = diff_with(Likeness::different);
+    ComparedPair diff = diff_with(Likeness::different);
     diff.preconditions[i].likeness = Likeness::different;
     EXPECT_TRUE(is_void(diff));
     EXPECT_EQ(verdict_of(diff), Verdict::undecided);
@@ -132,8 +142,8 @@ TEST(DiffRecord, IsVoidIfTheRunsAreNotAlike) {
   }
 }
 
-TEST(DiffRecord, DoesNotBlameTheTrainingForUnknownSamples) {
-  DiffRecord diff = diff_with(Likeness::different);
+TEST(ComparedPair, DoesNotBlameTheTrainingForUnknownSamples) {
+  ComparedPair diff = diff_with(Likeness::different);
   diff.preconditions[1].likeness = Likeness::undecided;
   EXPECT_TRUE(may_be_samples(diff));
   EXPECT_EQ(verdict_of(diff), Verdict::undecided);
@@ -142,14 +152,14 @@ TEST(DiffRecord, DoesNotBlameTheTrainingForUnknownSamples) {
   EXPECT_EQ(verdict_of(diff), Verdict::violated);
 }
 
-TEST(DiffRecord, DoesNotBlameTheTrainingForAnotherPrecision) {
-  DiffRecord diff = diff_with(Likeness::different);
+TEST(ComparedPair, DoesNotBlameTheTrainingForAnotherPrecision) {
+  ComparedPair diff = diff_with(Likeness::different);
   diff.precisions = {"autocast cpu is absent in A and bfloat16 in B"};
   EXPECT_EQ(verdict_of(diff), Verdict::undecided);
   EXPECT_FALSE(is_void(diff));
   EXPECT_THAT(verdict_in_words(diff), HasSubstr("UNDECIDED: another precision may look the same, "
                                                 "and autocast cpu is absent in A and bfloat16"));
-  EXPECT_THAT(diff_in_json(diff), HasSubstr("autocast cpu is absent in A"));
+  EXPECT_THAT(json_of(diff).dump(), HasSubstr("autocast cpu is absent in A"));
   diff.steps[1].tensors[0].kind = FindingKind::nothing_arrived;
   EXPECT_EQ(verdict_of(diff), Verdict::violated);
   diff.steps[1].tensors[0].kind.reset();
@@ -160,47 +170,44 @@ TEST(DiffRecord, DoesNotBlameTheTrainingForAnotherPrecision) {
   EXPECT_EQ(verdict_of(diff), Verdict::holds);
 }
 
-TEST(DiffRecord, SaysWhatDiffersFirst) {
-  DiffRecord diff = diff_with(Likeness::different);
+TEST(ComparedPair, SaysWhatDiffersFirst) {
+  ComparedPair diff = diff_with(Likeness::different);
   diff.steps[1].tensors.push_back(tensor_that_is(Likeness::different, "b"));
   diff.steps[1].tensors[1].quantity = Compared::update;
   diff.steps[1].tensors[0].is_multiple = true;
   diff.steps[1].tensors[0].cause = "2: summed over 2 ranks";
-  const std::string text = diff_in_words(diff, 200);
+  const std::string text = text_of(diff);
   EXPECT_THAT(text, HasSubstr("DIFFERENT: 1 of 1 gradients differ in step 2, first that of w: B is "
                               "A times 2: summed over 2 ranks; relative difference 0.5"));
   EXPECT_THAT(text, Not(HasSubstr("update of b")));  // it follows
-  const auto json = nlohmann::json::parse(diff_in_json(diff));
-  EXPECT_EQ(json["verdict"], "violated");
+  const auto json = json_of(diff);
   EXPECT_EQ(json["steps"][1]["tensors"][0]["name"], "w");
   EXPECT_EQ(json["steps"][1]["tensors"][0]["likeness"], "different");
 }
 
-TEST(DiffRecord, IsNotDecidedByLosses) {
-  DiffRecord diff = diff_with(Likeness::equal);
+TEST(ComparedPair, IsNotDecidedByLosses) {
+  ComparedPair diff = diff_with(Likeness::equal);
   diff.steps[1].tensors.push_back(tensor_that_is(Likeness::different, "loss"));
   diff.steps[1].tensors[1].quantity = Compared::loss;
   EXPECT_EQ(verdict_of(diff), Verdict::holds);
-  EXPECT_THAT(diff_in_words(diff, 200), HasSubstr("The recorded loss differs from step 2 on"));
+  EXPECT_THAT(text_of(diff), HasSubstr("The recorded loss differs from step 2 on"));
 }
 
-TEST(DiffRecord, ListsNamesOfTheMapThatNoTensorHas) {
-  DiffRecord diff = diff_with(Likeness::equal);
-  EXPECT_THAT(diff_in_words(diff, 100), Not(HasSubstr("--map")));
+TEST(ComparedPair, ListsNamesOfTheMapThatNoTensorHas) {
+  ComparedPair diff = diff_with(Likeness::equal);
+  EXPECT_THAT(text_of(diff), Not(HasSubstr("--map")));
   diff.unmapped = {"layer.0", "layer.1"};
-  EXPECT_THAT(diff_in_words(diff, 100),
+  EXPECT_THAT(text_of(diff),
               HasSubstr("no tensor of A has these names of --map: layer.0, layer.1\n"));
-  EXPECT_EQ(nlohmann::json::parse(diff_in_json(diff))["unmapped"],
-            (nlohmann::json{"layer.0", "layer.1"}));
+  EXPECT_EQ(json_of(diff)["unmapped"], (nlohmann::json{"layer.0", "layer.1"}));
 }
 
-TEST(DiffRecord, ListsNamesOfOneSideWithTheirCount) {
-  DiffRecord diff = diff_with(Likeness::equal);
+TEST(ComparedPair, ListsNamesOfOneSideWithTheirCount) {
+  ComparedPair diff = diff_with(Likeness::equal);
   diff.unmatched[1] = {"a", "b", "c", "d", "e", "f", "g"};
-  EXPECT_THAT(diff_in_words(diff, 200),
-              HasSubstr("only in B (7 of 8 parameters): a, b, c, d, e and 2 more"));
+  EXPECT_THAT(text_of(diff), HasSubstr("only in B (7 of 8 parameters): a, b, c, d, e and 2 more"));
   diff.matched = 0;
-  EXPECT_THAT(diff_in_words(diff, 200), HasSubstr("NOTHING MATCHED"));
+  EXPECT_THAT(text_of(diff), HasSubstr("NOTHING MATCHED"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "harness/diff/weights_words.h"
+#include "reports/comparison/weights_words.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstddef>
 
-#include "harness/diff/tensor_words.h"
 #include "reports/base/plain_text.h"
+#include "reports/comparison/tensor_words.h"
 
 namespace lockstep {
 
@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kShownWeights = 8;
 constexpr double kShownRatio = 0.01;  // of a smaller difference, ratio and cosine read as 1
 
-const std::vector<TensorDifference>& weights_of(const DiffRecord& diff) {
+const std::vector<TensorDifference>& weights_of(const ComparedPair& diff) {
   return diff.steps.front().tensors;
 }
 
@@ -56,7 +56,7 @@ std::string weight_in_words(const TensorDifference& one) {
 }
 
 /// Those that are different; without any, those that are undecided.
-std::vector<const TensorDifference*> worst_of(const DiffRecord& diff) {
+std::vector<const TensorDifference*> worst_of(const ComparedPair& diff) {
   const Likeness worst = first_different(diff) ? Likeness::different : Likeness::undecided;
   std::vector<const TensorDifference*> found;
   for (const TensorDifference& one : weights_of(diff)) {
@@ -66,7 +66,7 @@ std::vector<const TensorDifference*> worst_of(const DiffRecord& diff) {
 }
 
 /// "1 of 8 weights, first.weight: B is A times 2; relative difference 0.5".
-std::string worst_in_words(const DiffRecord& diff) {
+std::string worst_in_words(const ComparedPair& diff) {
   const auto found = worst_of(diff);
   const std::size_t all = weights_of(diff).size();
   return fmt::format("{} of {} weights, {}{}: {}", found.size(), all,
@@ -75,7 +75,7 @@ std::string worst_in_words(const DiffRecord& diff) {
 }
 
 /// "; 3 only in A, 1 only in B: --map ...".
-std::string missing_in_words(const DiffRecord& diff) {
+std::string missing_in_words(const ComparedPair& diff) {
   std::vector<std::string> words;
   for (const std::size_t side : {0U, 1U}) {
     const auto& names = diff.unmatched.at(side);
@@ -91,7 +91,7 @@ std::string missing_in_words(const DiffRecord& diff) {
 }
 
 /// "equal up to rounding: 8 weights, 2 of them bit for bit; at most 0.0016 apart, ...".
-std::string equality_in_words(const DiffRecord& diff) {
+std::string equality_in_words(const ComparedPair& diff) {
   const auto& weights = weights_of(diff);
   const auto equal = diff.steps.front().count(Likeness::equal);
   const auto count = static_cast<std::int64_t>(weights.size());
@@ -103,7 +103,7 @@ std::string equality_in_words(const DiffRecord& diff) {
                      count, equal, plain(farthest->name), weight_in_words(*farthest));
 }
 
-std::string unmatched_in_words(const DiffRecord& diff) {
+std::string unmatched_in_words(const ComparedPair& diff) {
   const std::size_t alone = std::max(diff.unmatched[0].size(), diff.unmatched[1].size());
   if (alone == 0) return "";
   return fmt::format("; only {} of {} are on both sides", diff.matched,
@@ -112,7 +112,7 @@ std::string unmatched_in_words(const DiffRecord& diff) {
 
 }  // namespace
 
-std::string checkpoint_in_words(const DiffSide& side) {
+std::string checkpoint_in_words(const ComparedSide& side) {
   std::string text = fmt::format("{}, {} ({})", plain(side.title), counted(*side.tensors, "tensor"),
                                  plain(side.folder));
   if (side.optimizer_tensors + side.other_values == 0) return text;
@@ -127,16 +127,16 @@ std::string checkpoint_in_words(const DiffSide& side) {
   return text;
 }
 
-std::string weights_in_words(const DiffRecord& diff) {
-  if (first_different(diff)) return "DIFFERENT: " + worst_in_words(diff) + missing_in_words(diff);
+std::string weights_in_words(const ComparedPair& diff) {
+  if (first_different(diff)) return worst_in_words(diff) + missing_in_words(diff);
   if (verdict_of(diff) == Verdict::holds) {
     return equality_in_words(diff) + unmatched_in_words(diff);
   }
   const std::string& reason = diff.steps.front().undecidable;
-  return "UNDECIDED: " + worst_in_words(diff) + (reason.empty() ? "" : "; " + reason);
+  return worst_in_words(diff) + (reason.empty() ? "" : "; " + reason);
 }
 
-std::vector<std::string> lines_of_weights(const DiffRecord& diff) {
+std::vector<std::string> lines_of_weights(const ComparedPair& diff) {
   std::vector<std::string> lines;
   if (diff.matched == 0) return lines;
   if (first_non_finite(diff)) lines.push_back("Elements are not finite on both sides.");

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/diff/diff_record.h"
+#include "reports/record/comparison.h"
 
 namespace lockstep {
 

@@ -1,0 +1,141 @@
+#include "reports/comparison/comparison_report.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include "reports/base/plain_text.h"
+#include "reports/comparison/comparison_words.h"
+
+namespace lockstep {
+
+namespace {
+
+/// "train.py, 2 ranks".
+std::string name_of(const ComparedSide& side) {
+  if (side.tensors) return plain(side.title);
+  return fmt::format("{}, {}", plain(side.title), counted(side.world_size, "rank"));
+}
+
+/// A fault of the job before a fix that the comparison of values does not show.
+std::string fault_in_words(const ComparedPair& pair) {
+  const ComparedSide& side = pair.sides[1];
+  const bool is_shown = pair.result.verdict == Verdict::violated || !side.fault;
+  return is_shown ? answer_of(pair).text : plain(side.fault->sentence);
+}
+
+std::string fix_in_words(const Comparison& comparison) {
+  const ComparedPair& before = comparison.pairs.front();
+  const ComparedPair& after = comparison.pairs.back();
+  const FixOutcome outcome = outcome_of_fix(comparison);
+  switch (outcome) {
+    case FixOutcome::fixed:
+      return fmt::format("{}: {}", name(outcome), verdict_in_words(after));
+    case FixOutcome::still_there:
+    case FixOutcome::new_fault:
+      return fmt::format("{}: {}", name(outcome), fault_in_words(after));
+    case FixOutcome::not_shown:
+      return fmt::format("{} before the fix: {}", name(outcome), verdict_in_words(before));
+    case FixOutcome::not_decided:
+      break;
+  }
+  return fmt::format("{}: {}", name(outcome), fault_in_words(after));
+}
+
+std::string repetition_in_words(const ComparedPair& pair) {
+  return pair.result.verdict == Verdict::holds
+             ? "reproducible: the second run has the same bits"
+             : "not reproducible bit for bit: the second run, compared with the first: " +
+                   verdict_in_words(pair);
+}
+
+std::string with_expectation(const Comparison& comparison) {
+  const ComparedPair& pair = comparison.pairs.front();
+  if (comparison.expected == ComparisonExpectation::agrees) return verdict_in_words(pair);
+  const std::string_view expected = name(comparison.expected);
+  switch (status_of(comparison)) {
+    case ExitStatus::as_expected:
+      return fmt::format("as expected ({}): {}", expected, answer_of(pair).text);
+    case ExitStatus::failed:
+      return fmt::format("NOT AS EXPECTED ({}): {}", expected, answer_of(pair).text);
+    default:
+      return verdict_in_words(pair);
+  }
+}
+
+/// How a training went.
+std::string outcome_of(const ComparedSide& side) {
+  if (side.tensors) return "";
+  return side.fault ? plain(side.fault->sentence) : "trained";
+}
+
+}  // namespace
+
+std::string title_of(const Comparison& comparison) {
+  if (comparison.pairs.empty()) return "comparison";
+  const auto& sides = comparison.pairs.back().sides;
+  return fmt::format("{}, compared with {}", name_of(sides[1]), name_of(sides[0]));
+}
+
+std::string heading_of(const Comparison& comparison) {
+  if (comparison.pairs.empty()) return "UNDECIDED: " + comparison.failure;
+  switch (comparison.purpose) {
+    case ComparisonPurpose::fix:
+      return fix_in_words(comparison);
+    case ComparisonPurpose::repetition:
+      return repetition_in_words(comparison.pairs.front());
+    case ComparisonPurpose::reference:
+      break;
+  }
+  return with_expectation(comparison);
+}
+
+std::vector<SideRow> rows_of(const Comparison& comparison) {
+  std::vector<SideRow> rows;
+  const bool is_fix = comparison.purpose == ComparisonPurpose::fix;
+  for (const ComparedPair& pair : comparison.pairs) {
+    const bool is_first = &pair == &comparison.pairs.front();
+    if (is_first) {
+      rows.push_back(
+          {is_fix ? "reference" : "A", side_in_words(pair, 0), outcome_of(pair.sides[0])});
+    }
+    const bool is_told = !is_fix || !is_first;  // by the heading
+    rows.push_back({!is_fix    ? "B"
+                    : is_first ? "before"
+                               : "after",
+                    side_in_words(pair, 1),
+                    is_told ? outcome_of(pair.sides[1]) : fault_in_words(pair)});
+  }
+  return rows;
+}
+
+std::vector<std::string> details_of(const Comparison& comparison) {
+  std::vector<std::string> details;
+  for (const ComparedPair& pair : comparison.pairs) {
+    const bool is_named = comparison.pairs.size() > 1;
+    const std::string when = &pair == &comparison.pairs.front() ? "before: " : "after: ";
+    for (const std::string& line : details_of(pair)) {
+      details.push_back((is_named ? when : "") + line);
+    }
+  }
+  return details;
+}
+
+std::vector<std::string> lines_of(const Comparison& comparison) {
+  std::vector<std::string> lines;
+  const bool is_plain = comparison.purpose == ComparisonPurpose::reference &&
+                        comparison.expected == ComparisonExpectation::agrees;
+  if (comparison.purpose != ComparisonPurpose::repetition) {
+    for (const ComparedPair& pair : comparison.pairs) {
+      std::vector<std::string> more = lines_of(pair);
+      std::move(more.begin(), more.end(), std::back_inserter(lines));
+      if (!is_plain) lines.emplace_back("");
+    }
+  }
+  if (!is_plain || comparison.pairs.empty()) lines.push_back(heading_of(comparison));
+  return lines;
+}
+
+}  // namespace lockstep

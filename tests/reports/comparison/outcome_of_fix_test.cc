@@ -1,0 +1,131 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "reports/comparison/comparison_report.h"
+#include "tests/reports/comparison/literal_comparisons.h"
+
+namespace lockstep {
+namespace {
+
+using enum Likeness;
+using enum SideOutcome;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+TEST(Fix, HasAnOutcomeByBothComparisons) {
+  const auto outcome = [](Likeness before, Likeness after) {
+    return outcome_of_fix(literal_fix(literal_pair(before), literal_pair(after)));
+  };
+  EXPECT_EQ(outcome(different, rounding), FixOutcome::fixed);
+  EXPECT_EQ(outcome(different, different), FixOutcome::still_there);
+  EXPECT_EQ(outcome(equal, different), FixOutcome::new_fault);
+  EXPECT_EQ(outcome(undecided, different), FixOutcome::new_fault);
+  EXPECT_EQ(outcome(undecided, equal), FixOutcome::not_shown);
+  EXPECT_EQ(outcome(different, undecided), FixOutcome::not_decided);
+}
+
+/// Before the fix the job may go wrong in any way.
+TEST(Fix, IsShownByWhateverEndedTheJobBefore) {
+  for (const SideOutcome before : {raised, out_of_memory, hung, died, ranks_differ, not_finite}) {
+    const Comparison fix = literal_fix(literal_pair(equal, before), literal_pair(rounding));
+    EXPECT_EQ(outcome_of_fix(fix), FixOutcome::fixed) << name(before);
+    EXPECT_EQ(status_of(fix), ExitStatus::as_expected);
+    EXPECT_EQ(heading_of(fix), "FIXED: equal up to rounding in 2 steps, 1 to 2");
+    EXPECT_THAT(rows_of(fix).at(1).outcome, HasSubstr("ended so: " + std::string(name(before))));
+  }
+}
+
+TEST(Fix, IsNoneIfTheJobStillGoesWrong) {
+  for (const SideOutcome after : {raised, out_of_memory, hung, ranks_differ, not_finite}) {
+    Comparison fix = literal_fix(literal_pair(different), literal_pair(equal, after));
+    EXPECT_EQ(outcome_of_fix(fix), FixOutcome::still_there) << name(after);
+    EXPECT_EQ(status_of(fix), ExitStatus::failed);
+    fix = literal_fix(literal_pair(equal), literal_pair(equal, after));
+    EXPECT_EQ(outcome_of_fix(fix), FixOutcome::new_fault) << name(after);
+    EXPECT_EQ(status_of(fix), ExitStatus::failed);
+  }
+}
+
+/// A signal may come from outside.
+TEST(Fix, IsNotDecidedIfTheJobWasKilledAfterIt) {
+  Comparison fix = literal_fix(literal_pair(different), literal_pair(equal, died));
+  EXPECT_EQ(outcome_of_fix(fix), FixOutcome::not_decided);
+  EXPECT_EQ(status_of(fix), ExitStatus::undecided);
+  fix = literal_fix(literal_pair(equal, died), literal_pair(equal, died));
+  EXPECT_EQ(outcome_of_fix(fix), FixOutcome::still_there);
+  fix = literal_fix(literal_pair(different), literal_pair(different, died));
+  EXPECT_EQ(outcome_of_fix(fix), FixOutcome::still_there);
+}
+
+TEST(Fix, IsNotDecidedNextToAReferenceThatRaised) {
+  Comparison fix = literal_fix(literal_pair(different), literal_pair(equal));
+  for (ComparedPair& pair : fix.pairs) pair.sides[0].outcome = raised;
+  EXPECT_EQ(outcome_of_fix(fix), FixOutcome::not_decided);
+}
+
+TEST(Comparison, DiffersIfAnErrorEndedB) {
+  Comparison comparison;
+  comparison.pairs = {literal_pair(equal, raised)};
+  EXPECT_EQ(status_of(comparison), ExitStatus::failed);
+  EXPECT_THAT(heading_of(comparison), StartsWith("DIFFERENT: B ended so: raised"));
+  for (const std::string& line : lines_of(comparison)) {
+    EXPECT_THAT(line, Not(HasSubstr("samples"))) << "nothing could be compared";
+    EXPECT_THAT(line, Not(HasSubstr("only in A")));
+  }
+  comparison.pairs[0].sides[0].outcome = raised;  // so did A
+  conclude(comparison.pairs[0]);
+  EXPECT_EQ(status_of(comparison), ExitStatus::not_applicable);
+  comparison.pairs = {literal_pair(equal, out_of_memory)};
+  EXPECT_THAT(heading_of(comparison), HasSubstr("its values until then: equal, bit for bit"));
+  comparison.pairs = {literal_pair(equal, died)};  // perhaps by its user
+  EXPECT_EQ(status_of(comparison), ExitStatus::as_expected);
+  EXPECT_THAT(lines_of(comparison), testing::Contains("B: ended so: died"));
+}
+
+TEST(Comparison, IsAsExpectedByWhatBDoes) {
+  using enum ComparisonExpectation;
+  const auto status = [](const ComparedPair& pair, ComparisonExpectation expected) {
+    Comparison comparison;
+    comparison.expected = expected;
+    comparison.pairs = {pair};
+    return static_cast<int>(status_of(comparison));
+  };
+  for (const ComparisonExpectation expected : {bug, diverges, not_finite, raises, hangs}) {
+    EXPECT_EQ(status(literal_pair(equal), expected), 1) << name(expected);
+    EXPECT_EQ(status(literal_pair(undecided), expected), 2) << name(expected);
+    const bool is_shown = expected == bug || expected == diverges;
+    EXPECT_EQ(status(literal_pair(different), expected), is_shown ? 0 : 1) << name(expected);
+  }
+  EXPECT_EQ(status(literal_pair(equal, raised), raises), 0);
+  EXPECT_EQ(status(literal_pair(equal, raised), bug), 0);
+  EXPECT_EQ(status(literal_pair(equal, raised), hangs), 1);
+  EXPECT_EQ(status(literal_pair(equal, hung), hangs), 0);
+  EXPECT_EQ(status(literal_pair(equal, hung), diverges), 1);
+  ComparedPair pair = literal_pair(different);
+  pair.steps[1].tensors[0].kind = FindingKind::not_finite;
+  EXPECT_EQ(status(pair, not_finite), 0);
+  EXPECT_EQ(status(pair, diverges), 1);
+}
+
+TEST(Comparison, WithARepetitionOnlyMeasures) {
+  Comparison comparison;
+  comparison.purpose = ComparisonPurpose::repetition;
+  comparison.pairs = {literal_pair(different)};
+  conclude_repetition(comparison.pairs[0]);
+  EXPECT_EQ(status_of(comparison), ExitStatus::as_expected);
+  EXPECT_THAT(heading_of(comparison), StartsWith("not reproducible bit for bit: "));
+  comparison.pairs = {literal_pair(equal)};
+  conclude_repetition(comparison.pairs[0]);
+  EXPECT_EQ(heading_of(comparison), "reproducible: the second run has the same bits");
+}
+
+TEST(Comparison, ThatWasNotMadeIsUndecided) {
+  Comparison comparison;
+  comparison.failure = "the job was not compared: runs/good is gone";
+  EXPECT_EQ(status_of(comparison), ExitStatus::undecided);
+  EXPECT_EQ(heading_of(comparison), "UNDECIDED: the job was not compared: runs/good is gone");
+}
+
+}  // namespace
+}  // namespace lockstep
