@@ -465,11 +465,18 @@ def options_of_command():
     return options
 
 
+def notice_signals():
+    """Whoever is started in the background ignores INT, or HUP, and so would the jobs."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def main():
     options = options_of_command()
     if options.table:
         sys.exit(0 if print_table(read_counts(options.table)) else 1)
     rooms.enter_namespace()
+    notice_signals()
     cases = ([Case(options.seed + i, fault) for i, fault in enumerate(QUICK)] if options.quick else
              [Case(options.seed + i, options.only) for i in range(options.cases)])
     suite = Suite(options)
