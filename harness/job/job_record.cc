@@ -159,10 +159,11 @@ void note_elsewhere(const std::optional<Elsewhere>& elsewhere, RankExit& end) {
   if (elsewhere->step > 0 && end.step > elsewhere->step) return;
   end.kind = ExitKind::unfinished;
   end.cause = ExitCause::interrupted;
+  end.is_after_step = end.step > 0;
   end.detail = fmt::format(
-      "after step {} it trains on in another process ({}), which is not observed: start that one "
-      "under `lockstep watch`, or train in the first one",
-      end.step, elsewhere->process);
+      "it trains on in another process ({}), which is not observed: start that one under "
+      "`lockstep watch`, or train in the first one",
+      elsewhere->process);
 }
 
 /// Nobody here saw their end.

@@ -94,10 +94,10 @@ TEST_F(WatchCommand, IsUndecidedAboutARankThatGoesOnInAnotherProcess) {
   };
   const Outcome forked = trained("fork");
   EXPECT_EQ(forked.status, 2);
-  EXPECT_THAT(unwrapped(forked.err), HasSubstr("after step 1 it trains on in another process"));
+  EXPECT_THAT(unwrapped(forked.err), HasSubstr(" after step 1: it trains on in another process"));
   const Outcome replaced = trained("exec");
   EXPECT_EQ(replaced.status, 2);
-  EXPECT_THAT(unwrapped(replaced.err), HasSubstr("after step 2 it trains on in another process"));
+  EXPECT_THAT(unwrapped(replaced.err), HasSubstr(" after step 2: it trains on in another process"));
   const Outcome helped = trained("helper");
   EXPECT_EQ(helped.status, 0) << helped.err;
   EXPECT_THAT(unwrapped(helped.err), HasSubstr("recorded: 3 steps of 2 parameters"));
