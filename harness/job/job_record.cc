@@ -88,6 +88,10 @@ RankExit exit_of_rank(const fs::path& folder, int rank, const std::string& failu
   } else if (status.raised) {
     exit.kind = ExitKind::raised;
     if (is_loss_of_peer(status.error)) exit.cause = ExitCause::lost_peer;
+  } else if (status.ended && end && end->interrupted_by != 0 && end->status != 0) {
+    // torch.multiprocessing ends a process that is interrupted as one that finished.
+    exit.kind = ExitKind::unfinished;
+    exit.cause = ExitCause::interrupted;
   } else if (status.ended || (end && end->status == 0)) {
     exit.kind = ExitKind::finished;
   } else {

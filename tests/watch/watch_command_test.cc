@@ -329,6 +329,14 @@ TEST_F(WatchCommand, MeetsNoExpectationWhenItIsInterrupted) {
   }
 }
 
+/// As ranks of torch.multiprocessing end by the signal.
+TEST_F(WatchCommand, TakesRanksForInterruptedThatEndWithoutAnErrorWhenTheUserInterrupts) {
+  const Outcome outcome = watch(
+      "", fmt::format("sh -c '{}; kill -INT $PPID; exec sleep 60'", two_ranks("one_training")));
+  EXPECT_EQ(outcome.status, 130) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("rank 0 was interrupted after step "));
+}
+
 /// Nobody saw the end of the job, but its ranks wrote all the same.
 TEST_F(WatchCommand, LeavesAReadableFolderWhenItIsKilled) {
   const std::string kill = fmt::format(kWhenTraining, out().string(),
