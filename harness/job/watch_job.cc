@@ -196,7 +196,7 @@ class Meanwhile {
     add_ranks(job, folder_, {});
     judge_run(run, folder_, {});
     const bool hangs = has_hung(job);
-    const auto facts = read_all_facts(folder_);
+    const auto facts = read_all_facts(folder_ / job.folder);
     const bool is_one_unseen = std::any_of(facts.begin(), facts.end(), [](const auto& one) {
       return !one.second.failure.empty();  // and may train on, for all that is known
     });

@@ -305,7 +305,7 @@ def faults_of_words(case, watched, said, is_damage):
         faults.append("the verdict takes a job that was ended for a whole one")
     words = case.what.words
     if case.fault == "KILL to the launcher" and case.launcher == "fork" and len(watched.losses) == 2:
-        words = ("still train", "in lockstep")
+        words = ("still train", "in lockstep", "interrupted after step 12")
     if words and not any(one in said for one in words):
         faults.append("none of %s was said" % (words,))
     return faults
