@@ -89,6 +89,10 @@ RankExit exit_of_rank(const fs::path& folder, int rank, const std::string& failu
   } else if (status.raised) {
     exit.kind = ExitKind::raised;
     if (is_loss_of_peer(status.error)) exit.cause = ExitCause::lost_peer;
+  } else if (status.ended && end && end->interrupted_by != 0 && end->status != 0) {
+    // torch.multiprocessing ends a process that is interrupted as one that finished.
+    exit.kind = ExitKind::unfinished;
+    exit.cause = ExitCause::interrupted;
   } else if (status.ended || (end && end->status == 0)) {
     exit.kind = ExitKind::finished;
   } else {
@@ -160,10 +164,11 @@ void note_elsewhere(const std::optional<Elsewhere>& elsewhere, RankExit& end) {
   if (elsewhere->step > 0 && end.step > elsewhere->step) return;
   end.kind = ExitKind::unfinished;
   end.cause = ExitCause::interrupted;
+  end.is_after_step = end.step > 0;
   end.detail = fmt::format(
-      "after step {} it trains on in another process ({}), which is not observed: start that one "
-      "under `lockstep watch`, or train in the first one",
-      end.step, elsewhere->process);
+      "it trains on in another process ({}), which is not observed: start that one under "
+      "`lockstep watch`, or train in the first one",
+      elsewhere->process);
 }
 
 /// Nobody here saw their end.

@@ -16,6 +16,7 @@
 #include "harness/job/job_record.h"
 #include "harness/job/journal_thinner.h"
 #include "harness/job/observing_switch.h"
+#include "harness/job/rank_facts.h"
 #include "harness/job/rank_follower.h"
 #include "harness/job/stall.h"
 #include "harness/job/stall_watch.h"
@@ -178,7 +179,7 @@ class Meanwhile {
         end_stalled();
       }
     } catch (const std::exception& error) {
-      say(fmt::format("the ranks make no progress, and where they are is unknown: {}",
+      say(fmt::format("no rank is seen to make progress, and where they are is unknown: {}",
                       error.what()));
     }
     if (killed_since_ && std::chrono::steady_clock::now() - *killed_since_ > kGrace) {
@@ -195,7 +196,12 @@ class Meanwhile {
     add_ranks(job, folder_, {});
     judge_run(run, folder_, {});
     const bool hangs = has_hung(job);
-    say(fmt::format("no rank began a step or called a collective for {:.3g} s{}", stall.limit_s,
+    const auto facts = read_all_facts(folder_ / job.folder);
+    const bool is_one_unseen = std::any_of(facts.begin(), facts.end(), [](const auto& one) {
+      return !one.second.failure.empty();  // and may train on, for all that is known
+    });
+    say(fmt::format("no rank{} began a step or called a collective for {:.3g} s{}",
+                    is_one_unseen ? " that is still observed" : "", stall.limit_s,
                     hangs ? ": " + job.symptom.text : ""));
     for (const RankExit& end : job.exits) {
       if (!end.detail.empty()) say(fmt::format("  rank {}: {}", end.rank, end.detail));

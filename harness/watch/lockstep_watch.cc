@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "harness/watch/blocked_signals.h"
 #include "harness/watch/joined_job.h"
 #include "harness/watch/rank_watch.h"
 #include "reports/base/error.h"
@@ -23,9 +24,10 @@ std::string& last_error() {
   return text;
 }
 
-/// The result of `call`, or -1 if it throws: no exception leaves the library.
+/// The result of `call`, or -1 if it throws: no exception leaves the library, and no signal.
 template <class Call>
 auto guarded(const Call& call) noexcept -> decltype(call()) {
+  const lockstep::BlockedSizeSignal blocked;
   try {
     return call();
   } catch (const std::exception& error) {
@@ -150,4 +152,8 @@ int32_t lockstep_watch_end_step(lockstep_watch* watch) {
 
 int32_t lockstep_watch_end(lockstep_watch* watch, const char* error) {
   return done([&] { watch->end(error); });
+}
+
+int32_t lockstep_watch_give_up(lockstep_watch* watch, const char* why) {
+  return done([&] { watch->give_up(why); });
 }

@@ -7,8 +7,9 @@
  * received it.
  *
  * A function that can fail returns a negative number on failure, and `lockstep_watch_error` says
- * why. After a failure the caller should close the watch; files written so far stay readable. A
- * watch belongs to one thread at a time. */
+ * why. After a failure the caller should give the watch up and close it; files written so far stay
+ * readable. A watch belongs to one thread at a time. A limit of file sizes fails a call as a full
+ * disk does, and sends no SIGXFSZ. */
 #pragma once
 
 #include <stdint.h>
@@ -20,7 +21,7 @@ extern "C" {
 #endif
 
 /* Increases with every change that an older caller would notice. */
-#define LOCKSTEP_WATCH_INTERFACE 6
+#define LOCKSTEP_WATCH_INTERFACE 7
 
 /* The interface of the loaded library. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_interface(void);
@@ -158,6 +159,11 @@ LOCKSTEP_WATCH_API int32_t lockstep_watch_end_step(lockstep_watch* watch);
 /* Writes the status of a rank that ends. `error`: the text of the exception that ended it; null: it
  * finished. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_end(lockstep_watch* watch, const char* error);
+
+/* Notes why this rank is no longer observed, so that no verdict takes the steps so far for all.
+ * `why`: UTF-8, of which about 400 bytes are noted. They have their place on the disk since the
+ * watch was opened, so a full one takes them. */
+LOCKSTEP_WATCH_API int32_t lockstep_watch_give_up(lockstep_watch* watch, const char* why);
 
 #ifdef __cplusplus
 }

@@ -1,9 +1,13 @@
 #include "harness/watch/rank_watch.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -24,6 +28,7 @@
 #include "harness/watch/joined_job.h"
 #include "harness/watch/on_threads.h"
 #include "reports/base/error.h"
+#include "reports/base/unique_fd.h"
 
 namespace lockstep {
 
@@ -34,6 +39,21 @@ constexpr std::int64_t kManyElements = 1 << 20;  // take longer to measure than 
 // A collective whose other ranks have failed may keep a GPU busy for ever.
 constexpr std::chrono::seconds kMostAtEnd(120);
 constexpr std::chrono::seconds kMostAfterError(10);
+
+// How the facts of a rank begin (`_watcher.py` writes them, too), so that the reason of a failure
+// replaces as many bytes as it has.
+constexpr std::string_view kBeforeFailure = R"({"failure": )";
+constexpr std::size_t kRoom = 400;
+
+/// As JSON, filled up with spaces.
+std::string in_room(std::string_view why) {
+  const auto json = [](std::string_view part) {
+    return nlohmann::json(part).dump(-1, ' ', true, nlohmann::json::error_handler_t::ignore);
+  };
+  std::string_view part = why.substr(0, kRoom);
+  while (json(part).size() > kRoom) part.remove_suffix(1);
+  return fmt::format("{:<{}}", json(part), kRoom);
+}
 
 std::string_view text(const char* characters) { return characters ? characters : ""; }
 
@@ -95,10 +115,23 @@ void RankWatch::write_status(const RankStatus& status) const {
   write_rank_status(rank_status_file(folder_, rank_), signed_status);
 }
 
-/// A hook that knows more replaces them.
+std::filesystem::path RankWatch::facts_file() const {
+  return rank_file(folder_, rank_, kFactsEnding);
+}
+
+/// A hook that knows more replaces them, with the same beginning.
 void RankWatch::write_facts() const {
   const nlohmann::json facts = {{"rank", rank_}, {"world_size", world_size_}, {"torch", ""}};
-  write_whole_file(rank_file(folder_, rank_, kFactsEnding), facts.dump());
+  write_whole_file(facts_file(),
+                   fmt::format("{}{}, {}", kBeforeFailure, in_room(""), facts.dump().substr(1)));
+}
+
+void RankWatch::give_up(const char* why) const {
+  const std::string note = in_room(text(why));
+  const UniqueFd file(::open(facts_file().c_str(), O_WRONLY | O_CLOEXEC));
+  if (::lseek(file.get(), kBeforeFailure.size(), SEEK_SET) < 0 || !write_all(file.get(), note)) {
+    throw unwritable(facts_file().string(), std::strerror(errno));
+  }
 }
 
 void RankWatch::close() {

@@ -49,6 +49,9 @@ class RankWatch {
   void end_step();
   void end(const char* error);
 
+  /// Notes why the rank is no longer observed.
+  void give_up(const char* why) const;
+
   /// Writes everything that is pending. The watch is not used any more.
   void close();
 
@@ -119,6 +122,7 @@ class RankWatch {
 
   static TensorBytes bytes_of(const lockstep_watch_value& value, const Observation& row);
   void write_status(const RankStatus& status) const;
+  std::filesystem::path facts_file() const;
   void write_facts() const;
 
   std::filesystem::path folder_;

@@ -52,7 +52,7 @@ at::Tensor foreign_gradient(const std::vector<at::Tensor>& parameters, std::size
 
 /// The tensor to make wrong; empty in a healthy cell.
 std::optional<std::size_t> wrong_tensor(const Rank& rank) {
-  if (!has_axis(rank.cell(), "tensor")) return std::nullopt;
+  if (rank.is("healthy") || !has_axis(rank.cell(), "tensor")) return std::nullopt;
   return static_cast<std::size_t>(std::stoll(rank.text("tensor")));
 }
 
@@ -67,7 +67,7 @@ at::Tensor wrong_gradient(Rank& rank, const std::vector<at::Tensor>& parameters,
 
 void reduce(Rank& rank, const std::vector<at::Tensor>& parameters) {
   rank.at_branch();
-  const auto wrong = rank.is("healthy") ? std::nullopt : wrong_tensor(rank);
+  const std::optional<std::size_t> wrong = wrong_tensor(rank);
   const bool is_missing = rank.is("one-rank-missing") && rank.rank() == rank.world_size() - 1;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     at::Tensor& gradient = parameters[i].mutable_grad();

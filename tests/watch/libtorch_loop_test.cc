@@ -67,6 +67,16 @@ TEST_F(LibtorchLoop, WritesIntoTheFolderOfItsWatch) {
   EXPECT_FALSE(std::filesystem::exists("unused"));
 }
 
+/// Files have at most 20 KiB: the loop has no handler of SIGXFSZ, and is not ended by it.
+TEST_F(LibtorchLoop, OutlivesALimitOfFileSizes) {
+  const Outcome outcome =
+      run_shell(fmt::format("{} watch --out {} -- sh -c 'ulimit -f 40; exec \"$@\"' sh {}",
+                            LOCKSTEP_PROGRAM, run().string(), ranks("unused")));
+  EXPECT_EQ(outcome.status, 2) << outcome.err;
+  EXPECT_THAT(outcome.err, testing::HasSubstr("lockstep: rank 0 is no longer observed: Cannot "));
+  EXPECT_THAT(unwrapped(outcome.err), testing::HasSubstr("UNDECIDED: in lockstep for "));
+}
+
 TEST_F(LibtorchLoop, NeedsAFolder) {
   const Outcome outcome = run_shell(ranks(""));
   EXPECT_EQ(outcome.status, 1);

@@ -94,10 +94,10 @@ TEST_F(WatchCommand, IsUndecidedAboutARankThatGoesOnInAnotherProcess) {
   };
   const Outcome forked = trained("fork");
   EXPECT_EQ(forked.status, 2);
-  EXPECT_THAT(unwrapped(forked.err), HasSubstr("after step 1 it trains on in another process"));
+  EXPECT_THAT(unwrapped(forked.err), HasSubstr(" after step 1: it trains on in another process"));
   const Outcome replaced = trained("exec");
   EXPECT_EQ(replaced.status, 2);
-  EXPECT_THAT(unwrapped(replaced.err), HasSubstr("after step 2 it trains on in another process"));
+  EXPECT_THAT(unwrapped(replaced.err), HasSubstr(" after step 2: it trains on in another process"));
   const Outcome helped = trained("helper");
   EXPECT_EQ(helped.status, 0) << helped.err;
   EXPECT_THAT(unwrapped(helped.err), HasSubstr("recorded: 3 steps of 2 parameters"));
@@ -327,6 +327,14 @@ TEST_F(WatchCommand, MeetsNoExpectationWhenItIsInterrupted) {
       fs::remove_all(out());
     }
   }
+}
+
+/// As ranks of torch.multiprocessing end by the signal.
+TEST_F(WatchCommand, TakesRanksForInterruptedThatEndWithoutAnErrorWhenTheUserInterrupts) {
+  const Outcome outcome = watch(
+      "", fmt::format("sh -c '{}; kill -INT $PPID; exec sleep 60'", two_ranks("one_training")));
+  EXPECT_EQ(outcome.status, 130) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("rank 0 was interrupted after step "));
 }
 
 /// Nobody saw the end of the job, but its ranks wrote all the same.

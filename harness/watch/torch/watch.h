@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <map>
@@ -151,24 +152,34 @@ inline std::string variable(const char* name) {
 ///
 /// It communicates with nobody and changes no tensor. Tensors of a GPU are read after the earlier
 /// and before the later work of its current stream, without waiting for it, or else copied to the
-/// host. All methods throw std::runtime_error with a sentence for the user. After that nothing more
-/// is observed, and the verdict stays undecided.
+/// host.
+///
+/// A failure while the loop trains, such as a full disk, prints a line to standard error and throws
+/// nothing: the rank is no longer observed then, and the verdict stays undecided. Calls in a wrong
+/// order throw std::runtime_error.
 class Watch {
  public:
-  /// Throws also if the folder holds an earlier job or cannot be written.
-  explicit Watch(const WatchOptions& options) {
-    watch_ = open(options);
-    if (!watch_) fail();
+  /// Throws std::runtime_error with a sentence for the user if the folder holds an earlier job or
+  /// cannot be written. Under `lockstep watch`, which chose the folder, that is a failure like
+  /// later ones.
+  explicit Watch(const WatchOptions& options) : rank_(options.rank) {
+    const std::string folder = watch_details::variable("LOCKSTEP_WATCH_FOLDER");
+    const std::string job = watch_details::variable("LOCKSTEP_WATCH_JOB");
+    if (folder.empty()) {
+      agree_every_ = options.agree_every;
+      const auto [own_folder, own_job] = create(options);
+      open(options, own_folder, own_job, true);
+    } else {
+      agree_every_ = std::atoll(watch_details::variable("LOCKSTEP_WATCH_AGREE_EVERY").c_str());
+      attempt([&] { open(options, folder, job, false); });
+    }
   }
 
   /// Ends the training; `close` should have done so. An exception that unwinds is its error.
   ~Watch() {
-    if (!watch_) return;
+    if (is_closed_) return;
     const bool is_unwinding = std::uncaught_exceptions() > exceptions_;
-    if (!has_failed_) {
-      lockstep_watch_end(watch_, is_unwinding ? "an exception left the training loop" : nullptr);
-    }
-    lockstep_watch_close(watch_);
+    end(is_unwinding ? "an exception left the training loop" : nullptr);
   }
 
   Watch(const Watch&) = delete;
@@ -183,11 +194,14 @@ class Watch {
 
   void before_step(const WatchedParameters& parameters) {
     require_open();
-    require(lockstep_watch_begin_step(watch_, ++step_));
-    if (step_ == 1 || agree_every_ > 0 || lockstep_watch_keeps(watch_) == 1) {
-      observe("pre_forward", "parameter", parameters);
-    }
-    observe("pre_step", "gradient", gradients_of(parameters));
+    ++step_;
+    attempt([&] {
+      require(lockstep_watch_begin_step(watch_, step_));
+      if (step_ == 1 || agree_every_ > 0 || lockstep_watch_keeps(watch_) == 1) {
+        observe("pre_forward", "parameter", parameters);
+      }
+      observe("pre_step", "gradient", gradients_of(parameters));
+    });
   }
 
   /// Observes the parameters that the optimizer has changed, and ends the step.
@@ -199,37 +213,33 @@ class Watch {
   void after_step(const WatchedParameters& parameters) {
     require_open();
     if (step_ == 0) throw std::runtime_error("after_step was called without before_step.");
-    observe("post_step", "parameter", parameters);
-    require(lockstep_watch_end_step(watch_));
+    attempt([&] {
+      observe("post_step", "parameter", parameters);
+      require(lockstep_watch_end_step(watch_));
+    });
   }
 
   /// Ends the training of a rank that finished. The last rank completes the record of the job.
   void close() {
     require_open();
-    require(lockstep_watch_end(watch_, nullptr));
-    lockstep_watch* const watch = std::exchange(watch_, nullptr);
-    require(lockstep_watch_close(watch));
+    end(nullptr);
   }
 
  private:
   /// What makes a tensor another one for the library.
   using Key = std::tuple<std::string, std::string, std::string, std::vector<std::int64_t>>;
 
-  lockstep_watch* open(const WatchOptions& options) {
-    std::string folder = watch_details::variable("LOCKSTEP_WATCH_FOLDER");
-    std::string job = watch_details::variable("LOCKSTEP_WATCH_JOB");
-    const std::string outer_agree_every = watch_details::variable("LOCKSTEP_WATCH_AGREE_EVERY");
-    const bool is_watched = !folder.empty();
-    agree_every_ = is_watched ? std::atoll(outer_agree_every.c_str()) : options.agree_every;
-    if (!is_watched) std::tie(folder, job) = create(options);
+  void open(const WatchOptions& options, const std::string& folder, const std::string& job,
+            bool is_created) {
     lockstep_watch_options opened = {};
     opened.folder = folder.c_str();
     opened.job = job.c_str();
     opened.rank = options.rank;
     opened.world_size = options.world_size;
     opened.keep_bytes = options.keep_bytes;
-    opened.is_created = is_watched ? 0 : 1;
-    return lockstep_watch_open(&opened);
+    opened.is_created = is_created ? 1 : 0;
+    watch_ = lockstep_watch_open(&opened);
+    if (!watch_) fail();
   }
 
   /// Folder of the job's files, and its id.
@@ -334,24 +344,56 @@ class Watch {
   }
 
   void require_open() const {
-    if (!watch_) throw std::runtime_error("The watch was closed.");
-    if (has_failed_) throw std::runtime_error("The watch has failed, and observes nothing more.");
+    if (is_closed_) throw std::runtime_error("The watch was closed.");
   }
 
-  void require(std::int64_t result) {
+  /// Calls it, unless a call has failed.
+  template <class Call>
+  void attempt(const Call& call) {
+    if (has_failed_) {
+      note_failure();
+      return;
+    }
+    try {
+      call();
+    } catch (const std::exception& error) {
+      has_failed_ = true;
+      std::fprintf(stderr, "lockstep: rank %d is no longer observed: %s\n", rank_, error.what());
+      unnoted_ = error.what();
+      note_failure();
+    }
+  }
+
+  /// Without it the steps so far would be taken for all. If it cannot be written, later calls try
+  /// again.
+  void note_failure() {
+    if (!watch_ || unnoted_.empty()) return;
+    if (lockstep_watch_give_up(watch_, unnoted_.c_str()) == 0) unnoted_.clear();
+  }
+
+  /// `error`: what ends the rank; null: it finished.
+  void end(const char* error) {
+    is_closed_ = true;
+    attempt([&] { require(lockstep_watch_end(watch_, error)); });
+    if (!watch_) return;
+    const std::int32_t result = lockstep_watch_close(std::exchange(watch_, nullptr));
+    attempt([&] { require(result); });
+  }
+
+  static void require(std::int64_t result) {
     if (result < 0) fail();
   }
 
-  [[noreturn]] void fail() {
-    has_failed_ = true;
-    throw std::runtime_error(lockstep_watch_error());
-  }
+  [[noreturn]] static void fail() { throw std::runtime_error(lockstep_watch_error()); }
 
-  lockstep_watch* watch_ = nullptr;  ///< null: closed
+  lockstep_watch* watch_ = nullptr;  ///< null: closed, or it could not be opened
+  int rank_;
   std::int64_t step_ = 0;
   std::int64_t agree_every_ = 0;
   std::map<Key, std::int64_t> numbers_;  ///< of the tensors
+  bool is_closed_ = false;
   bool has_failed_ = false;
+  std::string unnoted_;  ///< why it has, until that is on record
   bool measures_on_gpus_ = true;
   int exceptions_ = std::uncaught_exceptions();
 };

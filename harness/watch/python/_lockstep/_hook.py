@@ -30,6 +30,7 @@ def on_optimizer_module(module):
         watcher.restart()
     else:
         watcher, _optimizers = Watcher(torch), module
+        _settings.watcher = watcher
         _register(watcher.before_step, watcher.after_step)
     if "micro-batches" in _settings.current.also:
         _wrap_optimizers(module.Optimizer)

@@ -166,7 +166,6 @@ def watch(out, settings):
 def stop():
     if not _is_watching() or not _settings.current.is_created:
         return
-    hook = sys.modules.get("_lockstep._hook")
-    if hook is not None and hook.watcher is not None:
-        hook.watcher.stop()
+    if _settings.watcher is not None:
+        _settings.watcher.stop()
     _settings.current = None

@@ -6,7 +6,7 @@ import os
 
 from _lockstep._installed import path_of
 
-_INTERFACE = 6
+_INTERFACE = 7
 
 
 class Failure(Exception):
@@ -84,7 +84,8 @@ def _load():
     library.lockstep_watch_thinned_segments.restype = ctypes.c_int64
     library.lockstep_watch_thinned_segments.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     library.lockstep_watch_end_step.argtypes = [ctypes.c_void_p]
-    library.lockstep_watch_end.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+    for end in library.lockstep_watch_end, library.lockstep_watch_give_up:
+        end.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
     return library
 
 
@@ -181,6 +182,10 @@ class Watch:
     def end(self, error):
         text = None if error is None else error.encode(errors="replace")
         self._require(self._library.lockstep_watch_end(self._watch, text))
+
+    def give_up(self, why):
+        """Notes why this rank is no longer observed, which needs no more space."""
+        self._require(self._library.lockstep_watch_give_up(self._watch, why.encode(errors="replace")))
 
     def close(self):
         watch, self._watch = self._watch, None

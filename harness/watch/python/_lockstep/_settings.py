@@ -66,3 +66,4 @@ def is_watched_from_outside():
 
 
 current = None  # of this process; None: nothing is observed
+watcher = None  # the one of `_hook`, which a job may remove from sys.modules

@@ -100,8 +100,7 @@ def note_error_at_end():
 
 def _note_error(process):
     error = getattr(sys, "last_value", None)
-    hook = sys.modules.get("_lockstep._hook")
-    watcher = getattr(hook, "watcher", None)
+    watcher = _settings.watcher
     if error is None or os.getpid() != process or watcher is not None and watcher.has_begun():
         return
     path = os.path.join(_settings.current.folder, "process-%d.error.json" % process)

@@ -22,7 +22,7 @@ from _lockstep._start import say, tell_of_namesake
 from _lockstep._traffic import StepTraffic, Traffic, counts_of_groups, sizes_of_named_groups
 
 _MOST_SKIPS = 10000  # that are listed
-_FAILURE = '{"failure": '  # begins a note
+_FAILURE = '{"failure": '  # begins a note, and the library replaces its value if the disk is full
 _ROOM = 400  # bytes for its value
 _STEPS_WITH_BOTH = 16  # parameters are observed before and after: ranks may average them between steps
 
@@ -222,7 +222,7 @@ class Watcher:
         if that cannot be written either, later steps try again."""
         if self._watch is None or not self._unnoted or os.getpid() != self._pid:
             return
-        for note in (self._note, self._note_in_place):
+        for note in (self._note, self._watch.give_up):
             try:
                 note(self._unnoted)
                 self._unnoted = ""
@@ -510,7 +510,7 @@ class Watcher:
         facts["local_first"], facts["local_count"] = ranks_of_machine(self._rank, self._world)
         facts["rendezvous"] = rendezvous()
         facts["error_place"] = self._error_place
-        path = self._path_of_note()
+        path = os.path.join(self._settings.folder, "rank-%d.watch.json" % self._rank)
         with self._note_lock:  # autograd's threads note, too
             try:
                 with _files.opened(path + ".tmp", encoding="utf-8") as file:
@@ -519,17 +519,6 @@ class Watcher:
             except OSError as error:
                 raise RuntimeError("Cannot write %s: %s. Give a place that can be written."
                                    % (path, error.strerror)) from None
-
-    def _note_in_place(self, failure):
-        """Into the note on disk, which needs no more space."""
-        fd = os.open(self._path_of_note(), os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.pwrite(fd, _in_room(failure).encode(), len(_FAILURE))
-        finally:
-            os.close(fd)
-
-    def _path_of_note(self):
-        return os.path.join(self._settings.folder, "rank-%d.watch.json" % self._rank)
 
     def has_begun(self):
         """Whether an optimizer stepped, also if it is no longer observed."""
@@ -580,6 +569,7 @@ class Watcher:
 
 def _in_room(failure):
     """As JSON, in the bytes that each note has for it."""
+    failure = failure[:_ROOM]
     while len(json.dumps(failure)) > _ROOM:
         failure = failure[:-1]
     return json.dumps(failure).ljust(_ROOM)

@@ -6,6 +6,7 @@ import sys
 __all__ = ["observe", "stop", "watch"]
 
 _is_lockstep = True  # a job may have another module of this name
+_in_code = None  # what `watch` has called, since a job may clear sys.modules
 
 
 def observe(name, value):
@@ -47,7 +48,9 @@ def watch(out=None, every=1, start=1, until=None, tensors=None, ignore=None, rep
     Raises ValueError if an argument is wrong, and RuntimeError if the folder holds an earlier job or
     cannot be written, if this process is watched already, or if Lockstep's library cannot be loaded.
     A failure while the job trains prints a line and raises nothing."""
-    from _lockstep import _in_code
+    global _in_code
+    if _in_code is None:
+        from _lockstep import _in_code
 
     return _in_code.watch(out, _in_code.settings_of(every, start, until, tensors, ignore, replicas, data,
                                                     also, agree_every, keep_before, keep, history, modules,
@@ -57,6 +60,5 @@ def watch(out=None, every=1, start=1, until=None, tensors=None, ignore=None, rep
 def stop():
     """Ends what `watch` began: writes everything that is pending and closes the files. The last rank to
     stop completes the record of the job. Without `watch` it does nothing."""
-    from _lockstep import _in_code
-
-    _in_code.stop()
+    if _in_code is not None:
+        _in_code.stop()
