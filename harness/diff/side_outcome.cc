@@ -93,6 +93,15 @@ const Finding* ending_of(const JobRecord& job) {
   return first;
 }
 
+/// Of a command that ended before any rank was observed.
+Finding finding_of_command(const JobRecord& job) {
+  Finding finding;
+  finding.claim = ranks_finish();
+  finding.kind = FindingKind::rank_raised_error;
+  finding.failure = RankFailure{0, "raised an error", job.command_error, "", std::nullopt};
+  return finding;
+}
+
 /// A hang may be told by the collectives that do not match, or by a rank's end.
 const Finding* hang_of(const JobRecord& job) {
   for (const ClaimResult& result : job.results) {
@@ -111,18 +120,23 @@ void add_outcome(const JobRecord& job, const std::function<bool(const std::strin
     side.outcome = outcome;
     side.fault = fault;
   };
+  const auto set_ending = [&](const Finding& ending) {
+    const bool is_error =
+        ending.kind == FindingKind::rank_raised_error && ending.failure.has_value();
+    set(!is_error                                 ? SideOutcome::died
+        : is_out_of_memory(ending.failure->error) ? SideOutcome::out_of_memory
+                                                  : SideOutcome::raised,
+        ending);
+    if (is_error) put_in_words(job, has_tensor, *side.fault);
+  };
   const Finding* const hang = has_hung(job) ? hang_of(job) : nullptr;
   if (hang) {
     set(SideOutcome::hung, *hang);
     side.fault->sentence = "hung: " + hang->sentence;
   } else if (const Finding* const ending = ending_of(job)) {
-    const bool is_error =
-        ending->kind == FindingKind::rank_raised_error && ending->failure.has_value();
-    set(!is_error                                      ? SideOutcome::died
-        : is_out_of_memory(ending->failure->error) ? SideOutcome::out_of_memory
-                                                       : SideOutcome::raised,
-        *ending);
-    if (is_error) put_in_words(job, has_tensor, *side.fault);
+    set_ending(*ending);
+  } else if (!job.command_error.empty()) {
+    set_ending(finding_of_command(job));
   } else if (const Finding* const fault = first_fault_of_values(job)) {
     const bool is_finite = fault->claim.predicate != Predicate::stay_finite;
     set(is_finite ? SideOutcome::ranks_differ : SideOutcome::not_finite, *fault);
