@@ -126,8 +126,8 @@ Expectation expect_agree_but_wrong(bool parameters_move) {
   return expectation;
 }
 
-Expectation expect_apart(const Cell& cell, std::vector<std::string> tensors, bool parameters_move,
-                         std::int64_t step) {
+Expectation expect_apart(const Cell& cell, const std::vector<std::string>& tensors,
+                         bool parameters_move, std::int64_t step) {
   const std::string why = "each rank's own part is random";
   return pinned(expect_ranks_differ(parameters_move), {{.claim = kGradientsAgree,
                                                         .steps = {step},
