@@ -340,7 +340,7 @@ ExitStatus watch(const WatchWords& words) {
   // Reports come last, with all comparisons.
   const auto unwritten =
       write_reports(renderers, watched.run, watched.folder, request.known, stderr);
-  if (unwritten) throw *unwritten;  // last: the verdict is said, and the record is complete
+  if (unwritten) throw Error(*unwritten);  // last: the verdict is said, and the record is complete
   const JobRecord judged = without_known(watched.run.jobs[0], request.known);
   return static_cast<ExitStatus>(exit_of(judged, watched.end));
 }
