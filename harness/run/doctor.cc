@@ -42,7 +42,7 @@ void say_untried_backends(DoctorSheet& sheet, std::chrono::milliseconds limit) {
 
 /// Returns why two ranks cannot use gloo; empty if they can.
 std::string say_backends(DoctorSheet& sheet, std::chrono::milliseconds limit) {
-  const std::string problem = rehearse(limit);
+  std::string problem = rehearse(limit);
   if (!problem.empty()) {
     say_untried_backends(sheet, limit);
     return problem;
