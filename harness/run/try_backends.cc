@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -44,7 +45,7 @@ const MpiPrograms& programs_of(const std::string& mpi) {
 }
 
 /// The path of an MPI's mpirun; empty if none is on PATH.
-std::string launcher_of(const MpiPrograms& programs, std::chrono::milliseconds limit) {
+std::string mpirun_of(const MpiPrograms& programs, std::chrono::milliseconds limit) {
   for (const char* const name : programs.launchers) {
     const Launcher launcher = find_launcher(name, limit);
     if (launcher.version.starts_with(programs.mpi)) return launcher.path;
@@ -63,7 +64,7 @@ std::string first_words(const std::string& output) {
 }
 
 /// How a trial by mpirun ended, in one sentence; empty if its ranks reduced the tensor.
-std::string problem_of(const Probe& trial) {
+std::string problem_of_trial(const Probe& trial) {
   if (trial.end.kind == ExitKind::finished) return {};
   const std::string words = first_words(trial.output);
   return exit_in_words(trial.end) + (words.empty() ? "" : ": " + words);
@@ -85,12 +86,12 @@ Probe start_two_ranks(const std::string& mpirun, std::chrono::milliseconds limit
 Capability try_one_mpi(const std::string& mpi, std::chrono::milliseconds limit) {
   const MpiPrograms& programs = programs_of(mpi);
   const std::string name = "mpi, " + mpi;
-  const std::string mpirun = launcher_of(programs, limit);
+  const std::string mpirun = mpirun_of(programs, limit);
   if (mpirun.empty()) {
     return {name, false, 0, fmt::format("built in, not tried: no mpirun of {} is on PATH", mpi),
             fmt::format("apt install {}", programs.package)};
   }
-  const std::string problem = problem_of(start_two_ranks(mpirun, limit));
+  const std::string problem = problem_of_trial(start_two_ranks(mpirun, limit));
   if (problem.empty())
     return {name, true, 0, fmt::format("{}, started by {}", kReduced, mpirun), ""};
   return {name, false, 0,
