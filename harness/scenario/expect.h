@@ -112,7 +112,7 @@ Expectation expect_alike_but_wrong(const Cell& cell, std::vector<std::string> te
 Expectation expect_agree_but_wrong(bool parameters_move = true);
 /// Step 1 is not synchronised, and the next step begins with an error.
 Expectation expect_error_after_wrong_step(const Cell& cell, const char* fragment,
-                                          std::vector<std::string> tensors);
+                                          const std::vector<std::string>& tensors);
 
 // For shards.
 
