@@ -50,6 +50,11 @@ endforeach()
 lockstep_soak(healthy scenarios_of_each_kind_of_finding
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/scenarios/kinds_of_findings.sh ${lockstep})
 lockstep_soak(healthy neon COMMAND ${PROJECT_SOURCE_DIR}/ci/neon)
+lockstep_soak(lint sources_without_torch_are_tidy COMMAND ${PROJECT_SOURCE_DIR}/ci/lint)
+foreach(portion 1 2)
+  lockstep_soak(lint-torch-${portion} sources_with_torch_are_tidy.${portion}_of_2
+                COMMAND ${PROJECT_SOURCE_DIR}/ci/tidy --torch ${portion}/2)
+endforeach()
 lockstep_soak(healthy gallery COMMAND ${PROJECT_SOURCE_DIR}/ci/gallery --check ${lockstep} ${LOCKSTEP_PYTHON})
 lockstep_soak(healthy commands_of_the_documents
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/docs/commands_test.py --slow ${lockstep} ${LOCKSTEP_PYTHON})

@@ -177,7 +177,7 @@ class Coverage {
 
 std::string title_of(const StoredCheckpoint& stored, bool is_distributed) {
   const std::size_t count = stored.files.size();
-  const std::string files =
+  std::string files =
       count == 1 ? stored.files[0].filename().string() : fmt::format("{} safetensors files", count);
   if (!is_distributed) return files;
   return fmt::format("distributed checkpoint in {}", counted(count, "file"));

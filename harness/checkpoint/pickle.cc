@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "reports/base/error.h"
 #include "reports/base/usage_error.h"
@@ -69,9 +70,9 @@ enum Opcode : unsigned char {
 /// The stack machine of pickles, with values instead of objects.
 class PickleMachine {
  public:
-  PickleMachine(std::string_view bytes, const std::string& path, bool (*is_known)(std::string_view),
+  PickleMachine(std::string_view bytes, std::string path, bool (*is_known)(std::string_view),
                 std::deque<PickleValue>& values)
-      : bytes_(bytes), path_(path), is_known_(is_known), values_(values) {}
+      : bytes_(bytes), path_(std::move(path)), is_known_(is_known), values_(values) {}
 
   PickleRef run() {
     while (true) {

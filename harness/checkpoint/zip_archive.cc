@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "reports/base/error.h"
 
@@ -154,8 +155,8 @@ class ZipDirectory {
 
 }  // namespace
 
-ZipArchive::ZipArchive(const RegularFile& file, const std::string& path, const ByteRange& range)
-    : path_(path) {
+ZipArchive::ZipArchive(const RegularFile& file, std::string path, const ByteRange& range)
+    : path_(std::move(path)) {
   ZipDirectory(file, path_, range).read(members_);
 }
 

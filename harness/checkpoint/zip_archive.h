@@ -19,7 +19,7 @@ class ZipArchive {
  public:
   /// The archive is `range` of `file`; `path` is for errors. Throws Error (usage) for another kind
   /// of file, a damaged one, and a compressed or encrypted member.
-  ZipArchive(const RegularFile& file, const std::string& path, const ByteRange& range);
+  ZipArchive(const RegularFile& file, std::string path, const ByteRange& range);
 
   /// The bytes of the member "x/data.pkl" by the name "data.pkl": torch puts all members into one
   /// folder, however it is called. Throws Error (usage) if there is none.

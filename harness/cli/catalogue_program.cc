@@ -28,8 +28,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kMark = LOCKSTEP_CATALOGUE_MARK;
 /// Three short lines and a path.
-constexpr std::size_t kLongestMark = 8 * 1024;
-constexpr std::size_t kLongestVersionFile = 64 * 1024;
+constexpr std::size_t kLongestMark = 8UL * 1024;
+constexpr std::size_t kLongestVersionFile = 64UL * 1024;
 
 /// Empty if it is not set.
 std::string variable(const char* name) {

@@ -26,9 +26,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Time for a rehearsal of `limit`, the checks before it, and starting torch from a slow disk.
+/// Time for rehearsals of `limit` over gloo, two MPIs and NCCL, the checks before them, and
+/// starting torch from a slow disk.
 std::chrono::milliseconds limit_of_catalogue(std::chrono::milliseconds limit) {
-  return 4 * limit + std::chrono::minutes(1);
+  return 12 * limit + std::chrono::minutes(1);
 }
 
 /// How the catalogue ended without an answer.
@@ -139,6 +140,7 @@ ExitStatus examine(std::chrono::milliseconds limit) {
 struct DoctorWords {
   std::string limit = "20";
   bool ranks_only = false;
+  bool one_rank_of_mpi = false;
 };
 
 void add_doctor_options(CLI::App& app, DoctorWords& words) {
@@ -146,19 +148,21 @@ void add_doctor_options(CLI::App& app, DoctorWords& words) {
       ->type_name("SECONDS")
       ->capture_default_str();
   app.add_flag(kRanksOnly, words.ranks_only)->group("");
+  app.add_flag(kOneRankOfMpi, words.one_rank_of_mpi)->group("");
 }
 
 }  // namespace
 
 Command doctor_command() {
-  return doctor_command([](std::chrono::milliseconds limit, bool) { return examine(limit); });
+  return doctor_command([](const DoctorQuestion& question) { return examine(question.limit); });
 }
 
-Command doctor_command(std::function<ExitStatus(std::chrono::milliseconds, bool)> body) {
+Command doctor_command(std::function<ExitStatus(const DoctorQuestion&)> body) {
   auto words = std::make_shared<DoctorWords>();
-  return {
-      "doctor", [words](CLI::App& app) { add_doctor_options(app, *words); },
-      [words, body = std::move(body)] { return body(duration(words->limit), words->ranks_only); }};
+  return {"doctor", [words](CLI::App& app) { add_doctor_options(app, *words); },
+          [words, body = std::move(body)] {
+            return body({duration(words->limit), words->ranks_only, words->one_rank_of_mpi});
+          }};
 }
 
 }  // namespace lockstep

@@ -13,11 +13,19 @@ namespace lockstep {
 /// ends it.
 Command doctor_command();
 
-/// The same command, implemented by `body`. Its arguments are the limit, and whether another
-/// program has already reported on the machine.
-Command doctor_command(std::function<ExitStatus(std::chrono::milliseconds, bool)> body);
+/// What is asked of the command.
+struct DoctorQuestion {
+  std::chrono::milliseconds limit;
+  bool is_machine_told = false;     ///< another program has already reported on it
+  bool is_one_rank_of_mpi = false;  ///< of the catalogue's own trial
+};
+
+/// The same command, implemented by `body`.
+Command doctor_command(std::function<ExitStatus(const DoctorQuestion&)> body);
 
 /// The option of the catalogue with which `lockstep` asks for its part.
 inline constexpr const char* kRanksOnly = "--ranks-only";
+/// The option with which mpirun starts the catalogue's ranks.
+inline constexpr const char* kOneRankOfMpi = "--one-rank-of-mpi";
 
 }  // namespace lockstep

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// GitHub drops a summary of more bytes as a whole.
-constexpr std::uint64_t kMostOfASummary = 1024 * 1024;
+constexpr std::uint64_t kMostOfASummary = 1024UL * 1024;
 
 std::string github_variable(const char* name) {
   const char* const value = std::getenv(name);

@@ -39,30 +39,40 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Bytes of journals. Each is read three times: as a file of the manifest, its index or its rows,
-/// then the steps.
+std::uint64_t bytes_of_journal(const fs::path& journal) {
+  std::uint64_t bytes = 0;
+  const int segments = count_segments(journal);
+  for (int number = 1; number <= segments; ++number) {
+    std::error_code missing;
+    const auto size = fs::file_size(segment_file(journal, number), missing);
+    if (!missing) bytes += size;
+  }
+  return bytes;
+}
+
+/// Of the journals of some ranks. Each is read three times: as a file of the manifest, if there is
+/// one, its index or its rows, then the steps.
+std::uint64_t bytes_of_ranks(const fs::path& files, const std::vector<int>& ranks, bool is_listed) {
+  std::uint64_t bytes = 0;
+  for (const int rank : ranks) bytes += bytes_of_journal(journal_file(files, rank));
+  return (is_listed ? 3 : 2) * bytes;
+}
+
+std::uint64_t bytes_of_execution(const fs::path& folder, const Execution& execution) {
+  std::vector<int> ranks(static_cast<std::size_t>(execution.processes));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return bytes_of_ranks(folder / execution.folder, ranks, execution.manifest.has_value());
+}
+
+/// Of all journals.
 std::uint64_t bytes_to_read(const RunRecord& run, const fs::path& folder) {
   std::uint64_t bytes = 0;
-  const auto add = [&](const fs::path& files, const std::vector<int>& ranks, bool is_listed) {
-    for (const int rank : ranks) {
-      const fs::path journal = journal_file(folder / files, rank);
-      const int segments = count_segments(journal);
-      for (int number = 1; number <= segments; ++number) {
-        std::error_code missing;
-        const auto size = fs::file_size(segment_file(journal, number), missing);
-        if (!missing) bytes += (is_listed ? 3 : 2) * size;
-      }
-    }
-  };
-  const auto add_all = [&](const Execution& execution) {
-    std::vector<int> ranks(static_cast<std::size_t>(execution.processes));
-    std::iota(ranks.begin(), ranks.end(), 0);
-    add(execution.folder, ranks, execution.manifest.has_value());
-  };
-  for (const CellRecord& cell : run.cells) add_all(cell);
+  for (const CellRecord& cell : run.cells) bytes += bytes_of_execution(folder, cell);
   for (const JobRecord& job : run.jobs) {
-    if (job.parts.empty()) add_all(job);
-    for (const JobPart& part : job.parts) add(part.folder, part.ranks, part.manifest.has_value());
+    if (job.parts.empty()) bytes += bytes_of_execution(folder, job);
+    for (const JobPart& part : job.parts) {
+      bytes += bytes_of_ranks(folder / part.folder, part.ranks, part.manifest.has_value());
+    }
   }
   return bytes;
 }

@@ -52,8 +52,7 @@ struct WatchWords {
   const CLI::App* app = nullptr;
 };
 
-void add_watch_options(CLI::App& app, WatchWords& words) {
-  words.app = &app;
+void add_observation_options(CLI::App& app, WatchWords& words) {
   app.add_option("--every", words.every, "observe one step of N")
       ->type_name("N")
       ->capture_default_str();
@@ -81,6 +80,9 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
   app.add_flag("--data", words.has_data, "observe which samples each rank sees");
   app.add_flag("--modules", words.has_modules,
                "observe outputs of modules and the gradients at them, for 'diff'; slower");
+}
+
+void add_storage_options(CLI::App& app, WatchWords& words) {
   app.add_option("--keep", words.keep, "MiB of values that each rank stores once ranks differ")
       ->type_name("MIB")
       ->capture_default_str();
@@ -93,6 +95,9 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
          "keeps its rows")
       ->type_name("MIB")
       ->capture_default_str();
+}
+
+void add_outcome_options(CLI::App& app, WatchWords& words) {
   app.add_flag("--fail-fast", words.fails_fast, "end the job when its ranks differ");
   app.add_option("--stall", words.stall,
                  "seconds without progress of any rank, after which each is asked where it is")
@@ -116,6 +121,9 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
                "run the job again, into DIR/again: 'diff' takes it for its noise");
   app.add_option("--known", words.known, "findings listed in this file do not fail")
       ->type_name("FILE");
+}
+
+void add_watch_report_options(CLI::App& app, WatchWords& words) {
   app.add_option("--label", words.label, "name of the job in reports (default: its command)")
       ->type_name("NAME");
   app.add_flag("--strict", words.is_strict,
@@ -133,6 +141,14 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
   add_bisect_option(app, words.is_bisection);
   add_verbosity_options(app, words.verbosity,
                         "print the tables, too; -vv: every claim and finding in full");
+}
+
+void add_watch_options(CLI::App& app, WatchWords& words) {
+  words.app = &app;
+  add_observation_options(app, words);
+  add_storage_options(app, words);
+  add_outcome_options(app, words);
+  add_watch_report_options(app, words);
 }
 
 /// The word that a setting fills, one of `kSettingNames`.
@@ -224,24 +240,23 @@ void take_expectation(const std::string& text, WatchRequest& request) {
                   fmt::format("raises=REGEX with an expression of RE2 ({})", fault));
 }
 
-WatchRequest request_of(const WatchWords& words) {
-  if (words.job.empty()) {
-    throw bad_value("--", "",
-                    "the command to watch: lockstep watch -- torchrun --nproc-per-node 2 train.py");
-  }
-  WatchRequest request;
-  request.job = words.job;
-  check_values(*words.app);
-  request.command = command_of(words);
+void take_steps(const WatchWords& words, WatchRequest& request) {
   request.every = whole_number<std::int64_t>("--every", words.every, 1, kMostSteps);
   request.from = whole_number<std::int64_t>("--from", words.from, 1, kMostSteps);
   if (!words.until.empty()) {
     request.until = whole_number<std::int64_t>("--until", words.until, request.from, kMostSteps);
   }
   request.min_steps = whole_number<std::int64_t>("--min-steps", words.min_steps, 1, kMostSteps);
+}
+
+void take_limits_of_files(const WatchWords& words, WatchRequest& request) {
   request.keep_bytes = whole_number<std::uint64_t>("--keep", words.keep, 0, kMostMebibytes) << 20;
   // A journal of more than 2 GiB cannot be read.
   request.history_bytes = whole_number<std::uint64_t>("--history", words.history, 1, 1536) << 20;
+}
+
+/// Call after `take_steps`.
+void take_observation(const WatchWords& words, WatchRequest& request) {
   check_expression("--tensors", words.tensors);
   check_expression("--ignore", words.ignore);
   request.tensors = words.tensors;
@@ -267,6 +282,9 @@ WatchRequest request_of(const WatchWords& words) {
     request.also.push_back(*also);
   }
   request.begins_off = words.begins_off;
+}
+
+void take_outcome(const WatchWords& words, WatchRequest& request) {
   request.fails_fast = words.fails_fast;
   request.stall_s = static_cast<double>(whole_number<int>("--stall", words.stall, 1, 1'000'000));
   if (words.on_stall != "wait" && words.on_stall != "kill") {
@@ -279,6 +297,21 @@ WatchRequest request_of(const WatchWords& words) {
   }
   // The status of a job that failed by itself says nothing about its ranks.
   if (words.is_bisection && !request.expected) request.expected = ExpectedOutcome::agrees;
+}
+
+WatchRequest request_of(const WatchWords& words) {
+  if (words.job.empty()) {
+    throw bad_value("--", "",
+                    "the command to watch: lockstep watch -- torchrun --nproc-per-node 2 train.py");
+  }
+  WatchRequest request;
+  request.job = words.job;
+  check_values(*words.app);
+  request.command = command_of(words);
+  take_steps(words, request);
+  take_limits_of_files(words, request);
+  take_observation(words, request);
+  take_outcome(words, request);
   if (words.runs_twice && !words.node.empty()) {
     throw bad_value("--twice", "", "absent with --node: run the job again yourself");
   }
@@ -323,7 +356,7 @@ ExitStatus watch(const WatchWords& words) {
   // Reports come last, with all comparisons.
   const auto unwritten =
       write_reports(renderers, watched.run, watched.folder, request.known, stderr);
-  if (unwritten) throw *unwritten;  // last: the verdict is said, and the record is complete
+  if (unwritten) throw Error(*unwritten);  // last: the verdict is said, and the record is complete
   const RunRecord judged = without_known(watched.run, request.known);
   return static_cast<ExitStatus>(exit_of(judged.jobs[0], watched.end, judged.comparisons));
 }

@@ -41,7 +41,8 @@ LOCKSTEP_BOTH inline BlockPlan plan_of(const TensorTask& task, std::uint32_t siz
   plan.first = static_cast<std::uint8_t>(begin > first ? begin - first : 0);
   plan.last = static_cast<std::uint8_t>(end - first < kBlock ? end - first : kBlock);
   plan.data = task.data + (run * task.length + first - begin) * size;
-  plan.is_plain = plan.first == 0 && plan.last == kBlock && plan.data % (2 * size) == 0;
+  plan.is_plain =
+      plan.first == 0 && plan.last == kBlock && plan.data % (std::uint64_t{2} * size) == 0;
   const std::uint64_t word = first * size / 4;
   const Digest keys = block_keys(word / kDigestBlock);
   plan.low_key = keys.low;

@@ -74,14 +74,14 @@ struct Component<DType::bfloat16> {
 
 /// A type with a sign, `fraction_bits`, and the exponent `bias`. Shifted to the places of a float's
 /// bits its magnitude reads as the value times 2^(bias - 127), also below the normal numbers.
-template <class Bits_, int fraction_bits, int bias>
+template <class Word, int fraction_bits, int bias>
 struct SmallFloat {
-  using Bits = Bits_;
+  using Bits = Word;
   using Value = float;
   static constexpr std::uint32_t kSign = 1U << (8 * sizeof(Bits) - 1);
 
   LOCKSTEP_BOTH static Value finite_value(Bits bits) {
-    constexpr float kScale = std::bit_cast<float>(std::uint32_t{254 - bias} << 23);
+    constexpr auto kScale = std::bit_cast<float>(std::uint32_t{254 - bias} << 23);
     const std::uint32_t magnitude = (bits & (kSign - 1)) << (23 - fraction_bits);
     const float value = std::bit_cast<float>(magnitude) * kScale;
     return bits & kSign ? -value : value;

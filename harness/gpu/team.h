@@ -168,17 +168,32 @@ LOCKSTEP_BOTH inline bool has_whole_values(DType component) {
   return is_whole;
 }
 
+/// Writes the two lanes of a thread to those of its warp.
+LOCKSTEP_BOTH inline void share_lanes(TeamMemory& memory, std::uint32_t thread,
+                                      const ThreadState& state) {
+  const std::uint32_t lane = thread % kWarp * 2;
+  for (std::uint32_t sketch = 0; sketch < ComponentSums::kSketches; ++sketch) {
+    double* const lanes = memory.sums.lanes[thread / kWarp][sketch] + lane;
+    lanes[0] = state.lanes[sketch][0];
+    lanes[1] = state.lanes[sketch][1];
+  }
+}
+
+/// Writes the sum of all warps to the lane of a thread, if it has one.
+LOCKSTEP_BOTH inline void add_up_lane(const TeamMemory& memory, std::uint32_t thread,
+                                      TensorSums* sums) {
+  if (thread >= ComponentSums::kSketches * kBlock) return;
+  const std::uint32_t sketch = thread / kBlock, lane = thread % kBlock;
+  double sum = 0;
+  for (const auto& lanes : memory.sums.lanes) sum += lanes[sketch][lane];
+  sums->lanes[sketch][lane] = sum;
+}
+
 /// Writes the sums of totals and lanes of all threads to `sums`.
 template <class Threads>
 LOCKSTEP_BOTH void add_up(Threads& threads, TeamMemory& memory, bool is_whole, TensorSums* sums) {
-  threads.each([&](std::uint32_t thread, ThreadState& state) {
-    const std::uint32_t lane = thread % kWarp * 2;
-    for (std::uint32_t sketch = 0; sketch < ComponentSums::kSketches; ++sketch) {
-      double* const lanes = memory.sums.lanes[thread / kWarp][sketch] + lane;
-      lanes[0] = state.lanes[sketch][0];
-      lanes[1] = state.lanes[sketch][1];
-    }
-  });
+  threads.each(
+      [&](std::uint32_t thread, ThreadState& state) { share_lanes(memory, thread, state); });
   LOCKSTEP_KEEP_LOOP
   for (std::uint32_t half = kThreads / 2; half > 0; half /= 2) {
     threads.each([&](std::uint32_t thread, ThreadState& state) {
@@ -190,13 +205,7 @@ LOCKSTEP_BOTH void add_up(Threads& threads, TeamMemory& memory, bool is_whole, T
   }
   threads.each([&](std::uint32_t thread, ThreadState& state) {
     if (thread == 0) sums->totals = state.totals;
-    if (thread < ComponentSums::kSketches * kBlock) {
-      const std::uint32_t sketch = thread / kBlock, lane = thread % kBlock;
-      double sum = 0;
-      for (std::uint32_t warp = 0; warp < kWarps; ++warp)
-        sum += memory.sums.lanes[warp][sketch][lane];
-      sums->lanes[sketch][lane] = sum;
-    }
+    add_up_lane(memory, thread, sums);
     threads.publish();
   });
 }
@@ -243,8 +252,8 @@ LOCKSTEP_BOTH void run_team(Threads& threads, TeamMemory& memory, const Launch& 
       memory.plans[thread] = plan_of(task, size, tile * kThreads + thread);
     });
     threads.each([&](std::uint32_t thread, ThreadState& state) {
-      add_blocks(task.component, memory.plans + thread / kWarp * kWarp, thread % kWarp, memory.keys,
-                 state);
+      add_blocks(task.component, memory.plans + (thread - thread % kWarp), thread % kWarp,
+                 memory.keys, state);
     });
   }
   if (task.teams == 1) return add_up(threads, memory, is_whole, launch.results + number);

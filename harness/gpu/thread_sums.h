@@ -201,9 +201,10 @@ class PairSums {
     constexpr std::uint32_t kSize = sizeof(Bits);
     const PlaceKey* const own = keys + at * kSize / 4;
     if constexpr (kSize == 8) {
-      for (int i = 0; i < 2; ++i) {
-        add_word(static_cast<std::uint32_t>(pair.at[i]), own[2 * i]);
-        add_word(static_cast<std::uint32_t>(pair.at[i] >> 32), own[2 * i + 1]);
+      const PlaceKey* key = own;
+      for (const Bits bits : pair.at) {
+        add_word(static_cast<std::uint32_t>(bits), *key++);
+        add_word(static_cast<std::uint32_t>(bits >> 32), *key++);
       }
     } else if constexpr (kSize == 4) {
       for (int i = 0; i < 2; ++i) add_word(pair.at[i], own[i]);

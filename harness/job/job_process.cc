@@ -1,5 +1,6 @@
 #include "harness/job/job_process.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -32,7 +33,7 @@ std::vector<std::string> environment_with(
                                          [&](const auto& one) { return one.first == name; });
     if (!is_replaced) all.emplace_back(text);
   }
-  for (const auto& [name, value] : variables) all.push_back(name + "=" + value);
+  for (const auto& [name, value] : variables) all.push_back(fmt::format("{}={}", name, value));
   return all;
 }
 

@@ -69,6 +69,19 @@ bool is_after_update(const StepSummary& step) {
   });
 }
 
+/// Whether somebody ended the job.
+bool is_cut_short(const JobEnd& end) { return end.is_cut || end.interrupted_by != 0; }
+
+/// Of a rank that has neither ended nor raised an error.
+void note_unseen_end(RankExit& exit, const fs::path& folder, const std::optional<JobEnd>& end) {
+  exit.kind = ExitKind::unfinished;
+  const bool is_by_owner = !end || is_cut_short(*end) || end->status > 128;
+  exit.cause = is_by_owner ? ExitCause::interrupted : ExitCause::unseen;
+  if (!has_aborted(folder, exit.rank)) return;
+  exit.cause = ExitCause::unseen;
+  exit.detail = "aborted in " + place_in_stacks(folder, exit.rank);
+}
+
 /// `failure`: of the rank's hook; empty: none.
 RankExit exit_of_rank(const fs::path& folder, int rank, const std::string& failure,
                       const std::optional<JobEnd>& end) {
@@ -96,13 +109,7 @@ RankExit exit_of_rank(const fs::path& folder, int rank, const std::string& failu
   } else if (status.ended || (end && end->status == 0)) {
     exit.kind = ExitKind::finished;
   } else {
-    exit.kind = ExitKind::unfinished;
-    const bool is_by_owner = !end || end->is_cut || end->interrupted_by != 0 || end->status > 128;
-    exit.cause = is_by_owner ? ExitCause::interrupted : ExitCause::unseen;
-    if (has_aborted(folder, rank)) {
-      exit.cause = ExitCause::unseen;
-      exit.detail = "aborted in " + place_in_stacks(folder, rank);
-    }
+    note_unseen_end(exit, folder, end);
   }
   exit.is_after_step =
       exit.kind != ExitKind::finished && last.step == exit.step && is_after_update(last.summary);
@@ -315,6 +322,52 @@ std::string title_of_command(std::vector<std::string> command) {
   return beginning(title, kMostOfATitle);
 }
 
+void take_exits(JobRecord& job, const fs::path& files, const std::map<int, RankFacts>& facts,
+                const std::optional<JobEnd>& end) {
+  for (int rank = 0; rank < job.world_size; ++rank) {
+    const auto known = facts.find(rank);
+    const std::string failure = known == facts.end() ? "" : known->second.failure;
+    job.exits.push_back(exit_of_rank(files, rank, failure, end));
+    if (known == facts.end()) continue;
+    RankExit& exit = job.exits.back();
+    note_elsewhere(known->second.elsewhere, exit);
+    if (exit.kind == ExitKind::raised) exit.place = known->second.error_place;
+  }
+}
+
+void take_stall(JobRecord& job, const Stall& stall, bool was_cut_short) {
+  const bool hangs = stall.is_open && !stall.is_over;
+  if (!stall.is_over && was_cut_short) note_cut(stall, job.exits);
+  add_stall(stall, hangs, job.exits);
+  if (hangs && job.elsewhere.empty()) job.claims.push_back(collectives_match());
+}
+
+/// The step after which the rows of a rank were removed first; 0: of none.
+std::int64_t first_thinned(const std::map<int, RankFacts>& facts) {
+  std::int64_t first = 0;
+  for (const auto& [rank, one] : facts) {
+    const bool is_earlier = first == 0 || one.thinned_after < first;
+    if (one.thinned_after > 0 && is_earlier) first = one.thinned_after;
+  }
+  return first;
+}
+
+/// What the ranks know of themselves.
+void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
+  job.skipped_steps = skipped_steps_in(facts);
+  job.skipped_by = skipped_by_in(facts);
+  job.traffic = traffic_in(facts, &RankFacts::calls);
+  job.traffic_in_steps = traffic_in(facts, &RankFacts::calls_in_steps);
+  job.configuration = configuration_in(facts);
+  job.precisions = precisions_in(facts);
+  job.groups = groups_in(facts);
+  job.thinned_after = first_thinned(facts);
+  job.captured_updates = 0;
+  for (const auto& [rank, one] : facts) {
+    job.captured_updates = std::max(job.captured_updates, one.captured_updates);
+  }
+}
+
 }  // namespace
 
 RunRecord record_of_job(const WatchRequest& request) {
@@ -338,39 +391,13 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   const std::map<int, RankFacts> facts = read_all_facts(files);
   const std::map<int, WatchedProgress> progress = read_all_progress(files);
   find_ranks(job, facts, progress);
-  for (int rank = 0; rank < job.world_size; ++rank) {
-    const auto known = facts.find(rank);
-    const std::string failure = known == facts.end() ? "" : known->second.failure;
-    job.exits.push_back(exit_of_rank(files, rank, failure, end));
-    if (known == facts.end()) continue;
-    RankExit& exit = job.exits.back();
-    note_elsewhere(known->second.elsewhere, exit);
-    if (exit.kind == ExitKind::raised) exit.place = known->second.error_place;
-  }
+  take_exits(job, files, facts, end);
   if (end) note_left_running(job, progress);
-  if (end && !end->is_cut && end->interrupted_by == 0) note_deaths(job.exits);
+  if (end && !is_cut_short(*end)) note_deaths(job.exits);
   note_elsewhere(job);
   job.claims = claims_of(job, facts);
-  if (const auto stall = read_stall(files)) {
-    const bool hangs = stall->is_open && !stall->is_over;
-    if (!stall->is_over && end && (end->is_cut || end->interrupted_by != 0))
-      note_cut(*stall, job.exits);
-    add_stall(*stall, hangs, job.exits);
-    if (hangs && job.elsewhere.empty()) job.claims.push_back(collectives_match());
-  }
-  job.skipped_steps = skipped_steps_in(facts);
-  job.skipped_by = skipped_by_in(facts);
-  job.traffic = traffic_in(facts, &RankFacts::calls);
-  job.traffic_in_steps = traffic_in(facts, &RankFacts::calls_in_steps);
-  job.configuration = configuration_in(facts);
-  job.precisions = precisions_in(facts);
-  job.groups = groups_in(facts);
-  job.thinned_after = job.captured_updates = 0;
-  for (const auto& [rank, one] : facts) {
-    job.captured_updates = std::max(job.captured_updates, one.captured_updates);
-    const bool is_earlier = job.thinned_after == 0 || one.thinned_after < job.thinned_after;
-    if (one.thinned_after > 0 && is_earlier) job.thinned_after = one.thinned_after;
-  }
+  if (const auto stall = read_stall(files)) take_stall(job, *stall, end && is_cut_short(*end));
+  take_facts(job, facts);
   job.command_error = facts.empty() ? error_without_step(files) : "";
   job.has_expected_error = has_expected_error(job);
   if (job.processes > 0) {

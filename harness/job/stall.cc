@@ -65,7 +65,7 @@ StalledState state_of(const WatchedProgress& progress, bool has_answered) {
 
 /// Where a process is that cannot say so itself.
 std::string place_of_silent(const fs::path& folder, int rank, pid_t pid) {
-  const std::string stacks = place_in_stacks(folder, rank);
+  std::string stacks = place_in_stacks(folder, rank);
   if (!stacks.empty()) return stacks;
   const std::string channel = proc(pid, "wchan");
   return channel.empty() || channel == "0" ? "native code"
@@ -136,7 +136,7 @@ std::string place_in_stacks(const fs::path& folder, int rank) {
     if (is_own) continue;
     const bool is_library = path.find("site-packages") < path.npos || path.starts_with("<") ||
                             path.find("/lib/python") < path.npos;
-    const std::string place =
+    std::string place =
         fmt::format("{}, {}:{}", frame.function, fs::path(path).filename().string(), frame.line);
     if (!is_library) return place;
     if (first.empty()) first = place;

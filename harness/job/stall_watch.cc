@@ -100,7 +100,7 @@ void StallWatch::kill_ranks() const {
 
 std::optional<Stall> StallWatch::look() {
   bool is_elsewhere = false;
-  if (const auto ended = note_progress(read_all_progress(folder_, &is_elsewhere))) return ended;
+  if (auto ended = note_progress(read_all_progress(folder_, &is_elsewhere))) return ended;
   if (progress_.empty() || is_known() || has_failed_ || is_elsewhere) return {};
   if (request_ == 0) {
     if (!is_due(seconds_since(moved_))) return {};

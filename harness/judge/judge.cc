@@ -277,6 +277,95 @@ void tell_lag(std::vector<ClaimResult>& results) {
   }
 }
 
+/// One pass over the steps of a cell, in which all of its claims are judged.
+class JudgingPass {
+ public:
+  JudgingPass(const CellEvidence& cell, const CellFacts& facts, const StepFolds& others)
+      : cell_(cell),
+        others_(others),
+        wrong_values_(cell),
+        steps_(steps_of(cell)),
+        known_(cell, steps_.size()) {
+    if (cell.evidence && cell.reference) reference_.emplace(cell);
+    claims_.reserve(cell.claims.size());
+    for (const Claim& claim : cell.claims) {
+      claims_.emplace_back(cell, facts, claim, reference_ ? &*reference_ : nullptr);
+    }
+  }
+  JudgingPass(const JudgingPass&) = delete;
+  JudgingPass& operator=(const JudgingPass&) = delete;
+
+  void see_all() {
+    if (!cell_.evidence) return;
+    const std::vector<std::int64_t> thinned = cell_.evidence->thinned_steps();
+    std::size_t place = 0;  // among the steps with rows
+    for (const std::int64_t number : with_thinned(steps_, thinned)) {
+      if (std::binary_search(thinned.begin(), thinned.end(), number)) {
+        see_thinned(number);
+        continue;
+      }
+      if (!see_known(number, place)) see_read(number);
+      cell_.evidence->note_judged(number);
+      ++place;
+    }
+  }
+
+  Judgement take() {
+    Judgement judgement;
+    for (JudgedClaim& claim : claims_) {
+      judgement.results.push_back(claim.take());
+      const Claim& judged = judgement.results.back().claim;
+      if (auto ended = claim.ended(); !ended.empty()) judgement.ended.emplace_back(judged, ended);
+    }
+    tell_lag(judgement.results);
+    judgement.wrong_values = wrong_values_.result(judgement.results);
+    judgement.has_still_copies = reference_ && has_still_copies(cell_, reference_->run);
+    return judgement;
+  }
+
+ private:
+  /// A step whose rows were removed: claims that know none like it do not see it.
+  void see_thinned(std::int64_t number) {
+    const auto like = known_.find(number);
+    if (!like) return;
+    for (JudgedClaim& claim : claims_) {
+      if (claim.knows(*like)) claim.see_alike(number, *like);
+    }
+  }
+
+  /// Whether the step, the `place`-th with rows, is like one that all claims know. They then see
+  /// that.
+  bool see_known(std::int64_t number, std::size_t place) {
+    if (any_wants(others_, number)) return false;
+    const auto like = known_.find(number);
+    if (!like) return false;
+    const bool is_known = std::all_of(claims_.begin(), claims_.end(),
+                                      [&](const JudgedClaim& claim) { return claim.knows(*like); });
+    if (!is_known) return false;
+    if (known_.is_read(number, place)) cell_.evidence->at(number);
+    for (JudgedClaim& claim : claims_) claim.see_alike(number, *like);
+    return true;
+  }
+
+  void see_read(std::int64_t number) {
+    const auto actual = cell_.evidence->at(number);
+    const auto expected = cell_.reference ? cell_.reference->at(number) : nullptr;
+    const CellStep step{*actual, expected.get()};
+    for (JudgedClaim& claim : claims_) claim.see(step);
+    wrong_values_.see(step);
+    show(*actual, others_);
+    known_.note_seen(number);
+  }
+
+  const CellEvidence& cell_;
+  const StepFolds& others_;
+  std::optional<Reference> reference_;  ///< claims refer to it
+  std::vector<JudgedClaim> claims_;
+  WrongValuesFold wrong_values_;
+  std::vector<std::int64_t> steps_;
+  KnownSets known_;
+};
+
 }  // namespace
 
 bool is_triggered(const std::vector<RankExit>& exits) {
@@ -300,54 +389,9 @@ std::int64_t first_damage(const std::vector<ClaimResult>& results) {
 }
 
 Judgement judge(const CellEvidence& cell, const CellFacts& facts, const StepFolds& others) {
-  std::optional<Reference> reference;
-  if (cell.evidence && cell.reference) reference.emplace(cell);
-  std::vector<JudgedClaim> claims;
-  claims.reserve(cell.claims.size());
-  for (const Claim& claim : cell.claims) {
-    claims.emplace_back(cell, facts, claim, reference ? &*reference : nullptr);
-  }
-  WrongValuesFold wrong_values(cell);
-  const std::vector<std::int64_t> steps = steps_of(cell);
-  const auto thinned = cell.evidence ? cell.evidence->thinned_steps() : std::vector<std::int64_t>{};
-  KnownSets known(cell, steps.size());
-  std::size_t place = 0;  // among the steps with rows
-  for (const std::int64_t number : with_thinned(steps, thinned)) {
-    if (std::binary_search(thinned.begin(), thinned.end(), number)) {
-      const auto like = known.find(number);
-      for (JudgedClaim& claim : claims) {
-        if (like && claim.knows(*like)) claim.see_alike(number, *like);
-      }
-      continue;
-    }
-    ++place;
-    const auto like = any_wants(others, number) ? std::nullopt : known.find(number);
-    if (like && std::all_of(claims.begin(), claims.end(),
-                            [&](const JudgedClaim& claim) { return claim.knows(*like); })) {
-      if (known.is_read(number, place - 1)) cell.evidence->at(number);
-      for (JudgedClaim& claim : claims) claim.see_alike(number, *like);
-      cell.evidence->note_judged(number);
-      continue;
-    }
-    const auto actual = cell.evidence->at(number);
-    const auto expected = cell.reference ? cell.reference->at(number) : nullptr;
-    const CellStep step{*actual, expected.get()};
-    for (JudgedClaim& claim : claims) claim.see(step);
-    wrong_values.see(step);
-    show(*actual, others);
-    known.note_seen(number);
-    cell.evidence->note_judged(number);
-  }
-  Judgement judgement;
-  for (JudgedClaim& claim : claims) {
-    judgement.results.push_back(claim.take());
-    const Claim& judged = judgement.results.back().claim;
-    if (auto ended = claim.ended(); !ended.empty()) judgement.ended.emplace_back(judged, ended);
-  }
-  tell_lag(judgement.results);
-  judgement.wrong_values = wrong_values.result(judgement.results);
-  judgement.has_still_copies = reference && has_still_copies(cell, reference->run);
-  return judgement;
+  JudgingPass pass(cell, facts, others);
+  pass.see_all();
+  return pass.take();
 }
 
 }  // namespace lockstep

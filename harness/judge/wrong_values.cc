@@ -43,6 +43,11 @@ using GradientKey = std::tuple<Phase, std::int64_t, std::string>;
 
 GradientKey gradient_key(const Observation& o) { return {o.phase, o.micro_batch, o.name}; }
 
+bool is_unequal_to_reference(const ClaimResult& result) {
+  return result.claim.predicate == Predicate::equal_reference &&
+         result.verdict == Verdict::violated;
+}
+
 }  // namespace
 
 WrongValuesFold::WrongValuesFold(const CellEvidence& cell)
@@ -51,18 +56,28 @@ WrongValuesFold::WrongValuesFold(const CellEvidence& cell)
 void WrongValuesFold::see(const CellStep& step) {
   if (step.reference) see_gradients(step);
   for (std::size_t i = 0; i < cell_.claims.size(); ++i) {
-    if (cell_.claims[i].predicate != Predicate::equal_reference) continue;
-    Standing& standing = standings_[i];
-    for (const auto& [key, holders] : holders_of(step.actual, cell_.claims[i])) {
-      if (static_cast<int>(holders.size()) != step.actual.processes()) standing.is_known = false;
-      const Observation& first = *holders.begin()->second;
-      for (const auto& [rank, observation] : holders) {
-        const Sameness sameness = sameness_of(first, *observation);
-        if (sameness == Sameness::unknown) standing.is_known = false;
-        if (sameness == Sameness::different) note_parting(standing.parting, place_of(first));
-      }
+    const Claim& claim = cell_.claims[i];
+    if (claim.predicate == Predicate::equal_reference) see_claim(step.actual, claim, standings_[i]);
+  }
+}
+
+void WrongValuesFold::see_claim(const StepView& step, const Claim& claim, Standing& standing) {
+  for (const auto& [key, holders] : holders_of(step, claim)) {
+    if (static_cast<int>(holders.size()) != step.processes()) standing.is_known = false;
+    const Observation& first = *holders.begin()->second;
+    for (const auto& [rank, observation] : holders) {
+      const Sameness sameness = sameness_of(first, *observation);
+      if (sameness == Sameness::unknown) standing.is_known = false;
+      if (sameness == Sameness::different) note_parting(standing.parting, place_of(first));
     }
   }
+}
+
+void WrongValuesFold::SeenGradient::see(const Observation& observation, bool is_value_there) {
+  if (!is_there) is_shard = lockstep::is_shard(observation);
+  is_there = true;
+  if (!is_undefined(observation)) has_value = true;
+  if (is_value_there) is_expected = true;
 }
 
 void WrongValuesFold::see_gradients(const CellStep& step) {
@@ -78,11 +93,8 @@ void WrongValuesFold::see_gradients(const CellStep& step) {
       if (observation.kind != Kind::gradient) continue;
       auto& ranks = seen_[observation.name];
       ranks.resize(static_cast<std::size_t>(step.actual.processes()));
-      SeenGradient& seen = ranks[static_cast<std::size_t>(rank)];
-      if (!seen.is_there) seen.is_shard = is_shard(observation);
-      seen.is_there = true;
-      if (!is_undefined(observation)) seen.has_value = true;
-      if (values.contains(gradient_key(observation))) seen.is_expected = true;
+      ranks[static_cast<std::size_t>(rank)].see(observation,
+                                                values.contains(gradient_key(observation)));
     }
   }
 }
@@ -127,9 +139,7 @@ WrongValues WrongValuesFold::result(const std::vector<ClaimResult>& results) con
     if (apart) note_parting(wrong.parting, place_of_finding(*apart));
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
-    const bool is_wrong = results[i].claim.predicate == Predicate::equal_reference &&
-                          results[i].verdict == Verdict::violated;
-    if (!is_wrong) continue;
+    if (!is_unequal_to_reference(results[i])) continue;
     if (!standings_[i].is_known) wrong.is_known_to_agree = false;
     if (standings_[i].parting) note_parting(wrong.parting, *standings_[i].parting);
   }

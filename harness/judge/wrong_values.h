@@ -40,6 +40,9 @@ class WrongValuesFold {
     bool is_shard = false;     ///< in the first one
     bool has_value = false;    ///< in any of them
     bool is_expected = false;  ///< the reference has a value in an observed step
+
+    /// `is_value_there`: the reference has a value for this observation.
+    void see(const Observation& observation, bool is_value_there);
   };
 
   /// Agreement of the ranks on the tensors of a claim.
@@ -48,6 +51,7 @@ class WrongValuesFold {
     bool is_known = true;               ///< every rank was seen to hold whole values everywhere
   };
 
+  static void see_claim(const StepView& step, const Claim& claim, Standing& standing);
   void see_gradients(const CellStep& step);
   bool is_never_trained(const std::string& name) const;
   ValuePlace place_of_finding(const Finding& finding) const;

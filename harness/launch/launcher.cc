@@ -76,7 +76,7 @@ std::vector<std::string> python_of(const fs::path& script) {
   }
   const bool is_python = first.starts_with("#!") && first.find("python") != first.npos;
   if (!is_python) return {};
-  const std::vector<std::string> words = words_of(first.substr(2));
+  std::vector<std::string> words = words_of(first.substr(2));
   const bool is_by_env = words.size() == 2 && fs::path(words[0]).filename() == "env";
   if (!is_by_env) return words;
   const std::string python = find_installed_program(words[1]);
@@ -138,7 +138,7 @@ std::string_view version_in(std::string_view text, const Answer& answer) {
 }
 
 std::string version_in(const std::string& text) {
-  constexpr std::size_t kLooked = 16 * 1024;
+  constexpr std::size_t kLooked = 16UL * 1024;
   for (const Answer& answer : kAnswers) {
     const std::string_view version = version_in(std::string_view(text).substr(0, kLooked), answer);
     if (!version.empty()) return fmt::format("{} {}", answer.name, version);

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMostBytes = 4096;
 constexpr int kMostLines = 20;
 /// Limit of the backward search for lines: errors come with stack frames of several hundred bytes.
-constexpr std::size_t kMostRead = 256 * 1024;
+constexpr std::size_t kMostRead = 256UL * 1024;
 
 /// The last bytes of the file and the byte before them, which shows whether they begin a line.
 std::string last_bytes(const std::filesystem::path& file) {

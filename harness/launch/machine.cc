@@ -24,7 +24,7 @@ namespace {
 
 /// The rank's own thread and those of torch, Gloo and the store.
 constexpr int kThreadsOfRank = 4;
-constexpr std::size_t kSmallStack = 256 * 1024;
+constexpr std::size_t kSmallStack = 256UL * 1024;
 
 std::optional<MachineFault> fault_of_files(int ranks) {
   rlimit files{};
@@ -100,7 +100,7 @@ std::optional<MachineFault> fault_of_loopback() {
 
 }  // namespace
 
-rlim_t files_needed(int ranks) { return static_cast<rlim_t>(20 + 2 * ranks); }
+rlim_t files_needed(int ranks) { return 20 + 2 * static_cast<rlim_t>(ranks); }
 
 bool has_room_for(int ranks) { return !fault_of_processes(ranks); }
 

@@ -41,7 +41,7 @@ Test test_of(const std::vector<Scenario>& scenarios, const std::string& word) {
       return matches_glob(word, scenario.id) || matches_glob(word, class_of(scenario));
     };
   }
-  const Test has_class = [&](const Scenario& scenario) { return class_of(scenario) == word; };
+  Test has_class = [&](const Scenario& scenario) { return class_of(scenario) == word; };
   if (std::any_of(scenarios.begin(), scenarios.end(), has_class)) return has_class;
   return [&](const Scenario& scenario) {
     return !word.empty() && (contains(scenario.id, word) || contains(scenario.summary, word));

@@ -279,6 +279,32 @@ class Construction {
   PairwiseChoices result_;
 };
 
+/// The values that occur in the choices taken so far.
+class ValuesInChoices {
+ public:
+  /// Moves the choice with the most values that do not occur yet from `list` to `taken`, if it has
+  /// at least `least` of them. False: no choice was moved.
+  bool take_best(std::vector<Choice>& list, std::ptrdiff_t least, std::vector<Choice>& taken) {
+    if (list.empty()) return false;
+    const auto has_fewer = [&](const Choice& a, const Choice& b) { return new_in(a) < new_in(b); };
+    const auto best = std::max_element(list.begin(), list.end(), has_fewer);
+    if (new_in(*best) < least) return false;
+    for (const AxisValue& value : *best) occurs_.emplace(value.axis, value.value);
+    taken.push_back(std::move(*best));
+    list.erase(best);
+    return true;
+  }
+
+ private:
+  std::ptrdiff_t new_in(const Choice& choice) const {
+    return std::count_if(choice.begin(), choice.end(), [&](const AxisValue& chosen) {
+      return !occurs_.contains({chosen.axis, chosen.value});
+    });
+  }
+
+  std::set<std::pair<std::string, std::string>> occurs_;
+};
+
 }  // namespace
 
 std::vector<Choice> all_choices(const std::vector<AxisRange>& axes) {
@@ -316,28 +342,11 @@ PairwiseChoices pairwise_choices(const std::vector<AxisRange>& axes, const Obsta
 }
 
 std::vector<std::vector<Choice>> choices_of_each_value(std::vector<std::vector<Choice>> lists) {
-  std::set<std::pair<std::string, std::string>> occurs;
-  const auto new_values_of = [&](const Choice& choice) {
-    return std::count_if(choice.begin(), choice.end(), [&](const AxisValue& chosen) {
-      return !occurs.contains({chosen.axis, chosen.value});
-    });
-  };
-  const auto has_fewer_new_values = [&](const Choice& a, const Choice& b) {
-    return new_values_of(a) < new_values_of(b);
-  };
+  ValuesInChoices values;
   std::vector<std::vector<Choice>> chosen(lists.size());
-  for (const bool takes_one_each : {true, false}) {
-    for (std::size_t i = 0; i < lists.size(); ++i) {
-      std::vector<Choice>& list = lists[i];
-      while (!list.empty()) {
-        const auto best = std::max_element(list.begin(), list.end(), has_fewer_new_values);
-        if (!takes_one_each && new_values_of(*best) == 0) break;
-        for (const AxisValue& value : *best) occurs.emplace(value.axis, value.value);
-        chosen[i].push_back(std::move(*best));
-        list.erase(best);
-        if (takes_one_each) break;
-      }
-    }
+  for (std::size_t i = 0; i < lists.size(); ++i) values.take_best(lists[i], 0, chosen[i]);
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    while (values.take_best(lists[i], 1, chosen[i])) continue;
   }
   return chosen;
 }

@@ -61,7 +61,7 @@ class JournalReader {
   /// Finds the steps through the index and reads the rows of steps that the index lacks. Throws
   /// Error (usage) with file, line, column and the expected content. Rows whose step decreases are
   /// malformed.
-  explicit JournalReader(std::filesystem::path path, IndexUse use = IndexUse::believed)
+  explicit JournalReader(const std::filesystem::path& path, IndexUse use = IndexUse::believed)
       : JournalReader(path, read_journal_header(path), use) {}
   JournalReader(std::filesystem::path path, JournalHeader header, IndexUse use);
 

@@ -179,6 +179,21 @@ std::string change_in_words(const std::string& file, const FileDigest& now,
                      now.first, now.second, source, then.first, then.second);
 }
 
+/// What is wrong with a file in `folder` that the list called `list` has as `listed`, null if it
+/// has it not; empty if nothing is.
+std::string fault_of(const fs::path& folder, const FileOfRank& file, const ManifestEntry* listed,
+                     const std::string& list,
+                     const std::function<void(std::uint64_t bytes)>& meter) {
+  if (!listed) {
+    if (file.may_come_late()) return {};
+    return fmt::format("{} was added: {} does not list it", file.name, list);
+  }
+  const FileDigest now = digest_of_file(folder / file.name);
+  if (meter && file.is_journal()) meter(now.first);
+  const FileDigest then{listed->bytes, listed->digest};
+  return now == then ? "" : change_in_words(file.name, now, list + " lists", then);
+}
+
 }  // namespace
 
 fs::path manifest_file(const fs::path& folder) { return folder / "manifest.csv"; }
@@ -212,15 +227,9 @@ std::vector<std::string> manifest_faults(const fs::path& folder, int processes,
   std::vector<std::string> faults;
   for (const FileOfRank& file : files_in(folder, processes)) {
     const auto listed = expected.extract(file.name);
-    if (listed.empty()) {
-      if (file.may_come_late()) continue;
-      faults.push_back(fmt::format("{} was added: {} does not list it", file.name, name));
-      continue;
-    }
-    const FileDigest now = digest_of_file(folder / file.name);
-    if (meter && file.is_journal()) meter(now.first);
-    const FileDigest then{listed.mapped().bytes, listed.mapped().digest};
-    if (now != then) faults.push_back(change_in_words(file.name, now, name + " lists", then));
+    const ManifestEntry* const entry = listed.empty() ? nullptr : &listed.mapped();
+    std::string fault = fault_of(folder, file, entry, name, meter);
+    if (!fault.empty()) faults.push_back(std::move(fault));
   }
   for (const auto& [file, entry] : expected) {
     if (!entry.file.may_be_deleted()) faults.push_back(fmt::format("{} is missing", file));

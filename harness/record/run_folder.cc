@@ -61,7 +61,7 @@ fs::path make_new_folder(const fs::path& runs, std::string name, Readers readers
   std::erase_if(name, [](char c) { return c == '-' || c == ':'; });
   make_folders(runs);
   for (int attempt = 1;; ++attempt) {
-    const fs::path folder = runs / (attempt == 1 ? name : fmt::format("{}-{}", name, attempt));
+    fs::path folder = runs / (attempt == 1 ? name : fmt::format("{}-{}", name, attempt));
     if (::mkdir(folder.c_str(), mode_of_run_folder(readers)) == 0) return folder;
     if (errno != EEXIST) throw unwritable(folder.string(), std::strerror(errno));
   }
@@ -104,7 +104,7 @@ fs::path make_run_folder(const std::string& asked, const RunRecord& run, Readers
   }
   const fs::path runs = "runs";
   require_replaceable(latest_of(runs));
-  const fs::path folder = make_new_folder(runs, run.environment.started_utc, readers);
+  fs::path folder = make_new_folder(runs, run.environment.started_utc, readers);
   save_new_record(folder, run);
   point_latest_to(folder);
   return folder;
@@ -140,7 +140,7 @@ void save_record(const fs::path& folder, const RunRecord& run) {
 }
 
 fs::path run_folder_of(const std::string& named) {
-  const fs::path path = named;
+  fs::path path = named;
   std::error_code failure;
   const bool is_record = path.filename() == "record.json" && !fs::is_directory(path, failure);
   if (!is_record) return path;

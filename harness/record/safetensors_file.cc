@@ -114,7 +114,7 @@ class HeaderReader {
   std::vector<std::uint64_t> wholes(const std::string& key, const HeaderJson& entry,
                                     const char* name) const {
     const std::string_view expected = "a list of whole numbers";
-    const HeaderJson list = field<HeaderJson>(key, entry, name, expected);
+    const auto list = field<HeaderJson>(key, entry, name, expected);
     const bool fit =
         list.is_array() && std::all_of(list.begin(), list.end(), [](const HeaderJson& item) {
           return item.is_number_unsigned() && item.get<std::uint64_t>() <= std::uint64_t{INT64_MAX};

@@ -23,7 +23,7 @@ using Json = nlohmann::json;
 std::string place_in(const Json& threads) {
   if (threads.empty()) return "";
   const std::string function = mask_secrets(threads[0].at("function").get<std::string>());
-  const std::string site = mask_secrets(threads[0].at("site").get<std::string>());
+  std::string site = mask_secrets(threads[0].at("site").get<std::string>());
   if (function.empty()) return site;
   return fmt::format("{}, {}", function == "<module>" ? "the script" : function, site);
 }

@@ -66,7 +66,7 @@ void StepWriter::write_sketches(SketchesOfStep sketches) {
   if (!sketch_file_) {
     sketch_file_.emplace(segment_file(sketch_file(folder_, rank_), journal_.segment()), identity_);
   }
-  for (auto& [row, sketch] : sketches) row += rows_ - rows_before_step_;
+  for (auto& sketch : sketches) sketch.first += rows_ - rows_before_step_;
   sketch_file_->append(step_, sketches);
 }
 

@@ -39,7 +39,7 @@ std::size_t TensorTableWriter::number_of(const ObservedTensor& tensor) {
   }
   const std::size_t number = tensors_.size();
   file_.append(fmt::format("{},{}\n", number, tensor_cells(tensor)));
-  tensors_.push_back(numbers_.emplace(tensor, number).first);
+  tensors_.emplace_back(numbers_.emplace(tensor, number).first);
   next_ = number + 1;
   return number;
 }

@@ -10,6 +10,7 @@
 #include "harness/cli/standard_output.h"
 #include "harness/run/capabilities.h"
 #include "harness/run/rehearsal.h"
+#include "harness/run/try_backends.h"
 #include "harness/train/rank/loaded_torch.h"
 
 namespace lockstep {
@@ -32,20 +33,41 @@ std::string say_torch(DoctorSheet& sheet) {
                      is_known ? torch.version : "an unknown version");
 }
 
-void say_backends(DoctorSheet& sheet, std::chrono::milliseconds limit) {
-  sheet.begin("backends");
+/// Where no ranks can start, no backend is tried.
+void say_untried_backends(DoctorSheet& sheet, std::chrono::milliseconds limit) {
   for (const std::string& name : known_backends()) {
     sheet.say(find_backend_capability(name, limit));
   }
 }
 
-ExitStatus examine(std::chrono::milliseconds limit, bool is_machine_shown) {
+/// Returns why two ranks cannot use gloo; empty if they can.
+std::string say_backends(DoctorSheet& sheet, std::chrono::milliseconds limit) {
+  std::string problem = rehearse(limit);
+  if (!problem.empty()) {
+    say_untried_backends(sheet, limit);
+    return problem;
+  }
+  sheet.say("gloo: two ranks reduced a tensor");
+  for (const Capability& backend : try_backends(limit)) sheet.say(backend);
+  return {};
+}
+
+ExitStatus examine(const DoctorQuestion& question) {
+  if (question.is_one_rank_of_mpi) {
+    try_mpi_as_rank(question.limit);
+    return ExitStatus::as_expected;
+  }
+  const std::chrono::milliseconds limit = question.limit;
   DoctorSheet sheet;
-  if (!is_machine_shown) say_machine(sheet, limit, loaded_torch().file);
+  if (!question.is_machine_told) say_machine(sheet, limit, loaded_torch().file);
   std::string problem = say_torch(sheet);
-  say_backends(sheet, limit);
   if (problem.empty()) problem = fault_of_machine();
-  if (problem.empty()) problem = rehearse(limit);
+  sheet.begin("backends");
+  if (problem.empty()) {
+    problem = say_backends(sheet, limit);
+  } else {
+    say_untried_backends(sheet, limit);
+  }
   sheet.conclude(problem.empty()
                      ? "'lockstep run' can work here: two ranks met on 127.0.0.1, reduced a tensor "
                        "over gloo and wrote test files into this folder, which were removed."

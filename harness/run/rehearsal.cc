@@ -45,12 +45,17 @@ class HiddenFolder {
 };
 
 void reduce_one_tensor(Rank& rank) {
-  at::Tensor tensor = at::ones({1});
-  rank.group().all_reduce(tensor, ReduceOp::sum);
-  if (tensor.item<float>() != 2) throw std::runtime_error("1 + 1 over gloo is not 2");
+  // The group of NCCL chooses the rank's GPU.
+  ProcessGroup& group = rank.group();
+  at::Tensor tensor = at::ones({1}, at::Device(rank.cell().device));
+  group.all_reduce(tensor, ReduceOp::sum);
+  if (tensor.item<float>() != 2) {
+    throw std::runtime_error(fmt::format("1 + 1 over {} is not 2", rank.cell().backend));
+  }
 }
 
-CellRecord run_two_ranks(const fs::path& folder, std::chrono::milliseconds limit) {
+CellRecord run_two_ranks(const fs::path& folder, std::chrono::milliseconds limit,
+                         const RehearsedBackend& backend) {
   Scenario scenario;
   scenario.id = "rehearsal";
   scenario.variants = {{"rehearsal", Role::fixed, ""}};
@@ -61,6 +66,8 @@ CellRecord run_two_ranks(const fs::path& folder, std::chrono::milliseconds limit
   planned.cell.scenario = scenario.id;
   planned.cell.variant = scenario.variants.front().name;
   planned.cell.role = Role::fixed;
+  planned.cell.backend = backend.name;
+  planned.cell.device = backend.device;
   planned.cell.world_size = 2;
   planned.cell.steps = 1;
   return run_cell(planned, folder, limit);
@@ -84,10 +91,10 @@ std::string problem_of(const std::vector<RankExit>& exits) {
 
 }  // namespace
 
-std::string rehearse(std::chrono::milliseconds limit) {
+std::string rehearse(std::chrono::milliseconds limit, const RehearsedBackend& backend) {
   try {
     const HiddenFolder folder;
-    return problem_of(run_two_ranks(folder.path(), limit).exits);
+    return problem_of(run_two_ranks(folder.path(), limit, backend).exits);
   } catch (const fs::filesystem_error& error) {
     return unreadable(error.path1().string(), error.code().message()).what();
   } catch (const Error& error) {

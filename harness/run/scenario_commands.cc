@@ -133,6 +133,21 @@ Collectives collectives_called(const std::string& word) {
   throw unknown_name("value of --collectives", word, {"off", "log", "check"});
 }
 
+/// Of `--set`.
+std::vector<AxisValue> axis_choices(const std::vector<std::string>& words) {
+  std::vector<AxisValue> choices;
+  for (const std::string& word : words) {
+    AxisValue chosen = axis_choice(word);
+    for (const AxisValue& earlier : choices) {
+      if (earlier.axis == chosen.axis) {
+        throw bad_value("--set", word, "one value for each axis; this one has two");
+      }
+    }
+    choices.push_back(std::move(chosen));
+  }
+  return choices;
+}
+
 RunRequest request_of(const RunWords& words, const std::vector<std::string>& command) {
   RunRequest request;
   request.command = command;
@@ -143,15 +158,7 @@ RunRequest request_of(const RunWords& words, const std::vector<std::string>& com
     request.selection.steps = whole_number<std::int64_t>("--steps", words.steps, 1, 1'000'000);
   }
   request.selection.seed = whole_number<std::uint64_t>("--seed", words.seed, 0, kMostSeed);
-  for (const std::string& choice : words.set) {
-    const AxisValue chosen = axis_choice(choice);
-    for (const AxisValue& earlier : request.selection.axes) {
-      if (earlier.axis == chosen.axis) {
-        throw bad_value("--set", choice, "one value for each axis; this one has two");
-      }
-    }
-    request.selection.axes.push_back(chosen);
-  }
+  request.selection.axes = axis_choices(words.set);
   request.selection.backend = backend_called(words.backend);
   if (!words.device.empty()) request.selection.device = device_called(words.device);
   request.selection.collectives = collectives_called(words.collectives);
@@ -178,7 +185,7 @@ RunRequest request_of(const RunWords& words, const std::vector<std::string>& com
   return request;
 }
 
-void add_options(CLI::App& run, RunWords& words) {
+void add_cell_options(CLI::App& run, RunWords& words) {
   run.add_option(
          "SCENARIO", words.scenarios,
          "scenario or scenario/variant, or a pattern of them: 'loss*/all-reduce*'; none: all")
@@ -224,6 +231,9 @@ void add_options(CLI::App& run, RunWords& words) {
                  "too many, every value. Cells that cannot be run are listed once per reason")
       ->check(complaint_if_empty)
       ->type_name("N");
+}
+
+void add_process_options(CLI::App& run, RunWords& words) {
   run.add_option("--repeat", words.repeat, "run every cell N times and compare the runs")
       ->type_name("N")
       ->capture_default_str();
@@ -245,6 +255,9 @@ void add_options(CLI::App& run, RunWords& words) {
       ->type_name("COMMAND");
   run.add_option("--cell-folder", words.cell_folder)->group("");
   run.add_option("--cell-repetition", words.cell_repetition)->group("");
+}
+
+void add_report_options(CLI::App& run, RunWords& words) {
   run.add_option("--out", words.out,
                  "folder for the files, new or empty (default: runs/<utc>, also runs/latest)")
       ->check(complaint_if_empty)
@@ -270,6 +283,12 @@ void add_options(CLI::App& run, RunWords& words) {
                         "cost");
   run.add_flag("-x,--fail-fast", words.fails_fast,
                "stop at the first failure; the remaining cells are NOT RUN");
+}
+
+void add_options(CLI::App& run, RunWords& words) {
+  add_cell_options(run, words);
+  add_process_options(run, words);
+  add_report_options(run, words);
 }
 
 Command run_scenarios(const std::vector<Scenario>& scenarios, std::vector<std::string> typed) {

@@ -126,8 +126,8 @@ Expectation expect_agree_but_wrong(bool parameters_move) {
   return expectation;
 }
 
-Expectation expect_apart(const Cell& cell, std::vector<std::string> tensors, bool parameters_move,
-                         std::int64_t step) {
+Expectation expect_apart(const Cell& cell, const std::vector<std::string>& tensors,
+                         bool parameters_move, std::int64_t step) {
   const std::string why = "each rank's own part is random";
   return pinned(expect_ranks_differ(parameters_move), {{.claim = kGradientsAgree,
                                                         .steps = {step},
@@ -155,8 +155,8 @@ Expectation expect_alike_but_wrong(const Cell& cell, std::vector<std::string> te
 }
 
 Expectation expect_error_after_wrong_step(const Cell& cell, const char* fragment,
-                                          std::vector<std::string> tensors) {
-  Expectation expectation = expect_apart(cell, std::move(tensors));
+                                          const std::vector<std::string>& tensors) {
+  Expectation expectation = expect_apart(cell, tensors);
   for (Pin& pin : expectation.pins) pin.last_step = 1;
   expectation.raises = {{.fragment = fragment, .step = 2, .lag = 1}};
   expectation.symptom = SymptomKind::raised_late;

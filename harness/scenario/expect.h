@@ -102,7 +102,7 @@ Expectation expect_error(const char* fragment, std::int64_t step = 1);
 /// No error is raised, and ranks hold different values.
 Expectation expect_ranks_differ(bool parameters_move = true);
 /// The same for gradients of `tensors`, from `step` on, each rank's unlike all others.
-Expectation expect_apart(const Cell& cell, std::vector<std::string> tensors,
+Expectation expect_apart(const Cell& cell, const std::vector<std::string>& tensors,
                          bool parameters_move = true, std::int64_t step = 1);
 /// All ranks hold the same wrong gradients of `tensors` from `step` on, not a multiple of the right
 /// ones. With gradients left from an earlier step, they may look like a multiple.
@@ -112,7 +112,7 @@ Expectation expect_alike_but_wrong(const Cell& cell, std::vector<std::string> te
 Expectation expect_agree_but_wrong(bool parameters_move = true);
 /// Step 1 is not synchronised, and the next step begins with an error.
 Expectation expect_error_after_wrong_step(const Cell& cell, const char* fragment,
-                                          std::vector<std::string> tensors);
+                                          const std::vector<std::string>& tensors);
 
 // For shards.
 

@@ -205,8 +205,7 @@ void RankWatch::end_step() {
 
 TensorBytes RankWatch::bytes_of(const lockstep_watch_value& value, const Observation& row) {
   const auto* const data = static_cast<const std::byte*>(value.data);
-  const TensorBytes bytes(data, value.strides, row.local_shape,
-                          item_size(*parse<DType>(row.dtype)));
+  TensorBytes bytes(data, value.strides, row.local_shape, item_size(*parse<DType>(row.dtype)));
   if (bytes.size() > 0 && !data) {
     throw internal_error(fmt::format("'{}' has no address", row.name));
   }

@@ -93,11 +93,10 @@ std::string escape(std::string_view character) {
 void append_printable(std::string& safe, std::string_view text, std::size_t at,
                       std::size_t length) {
   const std::string_view character = text.substr(at, length);
+  const bool is_new_line = character == "\n";
   if (character == "\t") {
     safe += "    ";
-  } else if (character == "\n") {
-    safe += character;
-  } else if (is_obeyed(character) || begins_any_command(text, at)) {
+  } else if (!is_new_line && (is_obeyed(character) || begins_any_command(text, at))) {
     safe += escape(character);
   } else {
     safe += character;

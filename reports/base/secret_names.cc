@@ -100,6 +100,14 @@ void push(Ending& ending, std::string& word) {
   word.clear();
 }
 
+/// Whether a word begins at a capital letter: "K" in "apiKey" and in "APIKey".
+bool begins_word_inside(std::string_view name, std::size_t at) {
+  if (at == 0 || !ascii::is_upper(name[at])) return false;
+  const char before = name[at - 1];
+  if (ascii::is_lower(before)) return true;
+  return ascii::is_upper(before) && at + 1 < name.size() && ascii::is_lower(name[at + 1]);
+}
+
 /// Splits at everything that is neither letter nor digit, and in "apiKey" and "APIKey".
 Ending ending_of(std::string_view name) {
   constexpr std::size_t kLongestWord = 64;
@@ -107,16 +115,9 @@ Ending ending_of(std::string_view name) {
   std::string word;
   for (std::size_t i = 0; i < name.size(); ++i) {
     const char c = name[i];
-    const bool is_letter = ascii::is_upper(c) || ascii::is_lower(c);
-    const bool is_after_lower = i > 0 && ascii::is_lower(name[i - 1]);
-    const bool is_last_upper = i > 0 && ascii::is_upper(name[i - 1]) && i + 1 < name.size() &&
-                               ascii::is_lower(name[i + 1]);
-    if (!is_letter && !ascii::is_digit(c)) {
-      push(ending, word);
-    } else {
-      if (ascii::is_upper(c) && (is_after_lower || is_last_upper)) push(ending, word);
-      if (word.size() < kLongestWord) word += ascii::to_lower(c);
-    }
+    const bool is_part = ascii::is_alphanumeric(c);
+    if (!is_part || begins_word_inside(name, i)) push(ending, word);
+    if (is_part && word.size() < kLongestWord) word += ascii::to_lower(c);
   }
   push(ending, word);
   return ending;
@@ -126,29 +127,45 @@ bool is_whole_number(std::string_view word) {
   return !word.empty() && std::all_of(word.begin(), word.end(), ascii::is_digit);
 }
 
-SecretName secrecy_of_ending(const Ending& name) {
-  if (is_strong_word(name.last)) {
-    const bool is_harmless =
-        name.last.ends_with("token") && name.last.size() > 5 &&
-        has_word(kHarmlessTokens, std::string_view(name.last).substr(0, name.last.size() - 5));
-    return is_harmless ? SecretName::harmless : SecretName::strong;
-  }
-  const bool is_key = name.last == "key";
-  const bool is_token = name.last == "token";
-  if (is_key || is_token || name.last == "auth") {
-    if (is_key && has_word(kHarmlessKeys, name.before)) return SecretName::harmless;
-    if (is_token && has_word(kHarmlessTokens, name.before)) return SecretName::harmless;
-    return has_word(kMakesStrong, name.before) ? SecretName::strong : SecretName::weak;
-  }
-  if (has_word(kPlural, name.last)) {
-    return has_word(kMakesStrong, name.before) ? SecretName::strong : SecretName::doubtful;
-  }
-  if (name.last == "pass" && has_word(kMakesPassword, name.before)) return SecretName::strong;
-  if (name.last == "sig" || name.last == "signature") return SecretName::weak;
-  if (name.last == "cookie") return SecretName::strong;
+/// "eostoken": a strong word by its end, which is a word of tokenizers.
+bool is_harmless_token(std::string_view word) {
+  constexpr std::string_view kToken = "token";
+  if (!word.ends_with(kToken) || word.size() == kToken.size()) return false;
+  return has_word(kHarmlessTokens, word.substr(0, word.size() - kToken.size()));
+}
+
+/// Whether the word before "key" or "token" makes it a name of something else: "cache_key".
+bool is_harmless_pair(const Ending& name) {
+  return (name.last == "key" && has_word(kHarmlessKeys, name.before)) ||
+         (name.last == "token" && has_word(kHarmlessTokens, name.before));
+}
+
+bool is_password(const Ending& name) {
+  return name.last == "pass" && has_word(kMakesPassword, name.before);
+}
+
+/// What names that end in a word of no list say by their other words.
+SecretName secrecy_of_other_words(const Ending& name) {
   const bool is_suffix = has_word(kSuffixes, name.last) || is_whole_number(name.last);
   if (name.has_strong) return is_suffix ? SecretName::strong : SecretName::doubtful;
   return name.has_weak ? SecretName::doubtful : SecretName::harmless;
+}
+
+SecretName secrecy_of_ending(const Ending& name) {
+  if (is_strong_word(name.last)) {
+    return is_harmless_token(name.last) ? SecretName::harmless : SecretName::strong;
+  }
+  if (is_harmless_pair(name)) return SecretName::harmless;
+  const bool is_made_strong = has_word(kMakesStrong, name.before);
+  if (name.last == "key" || name.last == "token" || name.last == "auth") {
+    return is_made_strong ? SecretName::strong : SecretName::weak;
+  }
+  if (has_word(kPlural, name.last)) {
+    return is_made_strong ? SecretName::strong : SecretName::doubtful;
+  }
+  if (is_password(name) || name.last == "cookie") return SecretName::strong;
+  if (name.last == "sig" || name.last == "signature") return SecretName::weak;
+  return secrecy_of_other_words(name);
 }
 
 }  // namespace

@@ -17,11 +17,11 @@ namespace {
 // no text is looked at more often than that.
 constexpr std::size_t kLookedAt = 256;
 
+using ascii::is_alphanumeric;
 using ascii::is_digit;
 using ascii::is_lower;
 using ascii::is_upper;
 
-bool is_alphanumeric(char c) { return is_digit(c) || is_lower(c) || is_upper(c); }
 bool is_word(char c) { return is_alphanumeric(c) || c == '_'; }
 bool is_of_name(char c) { return is_word(c) || c == '-' || c == '.'; }
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
@@ -217,21 +217,36 @@ bool is_path_of_names(std::string_view value) {
                      [](char c) { return is_lower(c) || is_digit(c) || c == '_' || c == '.'; });
 }
 
+enum class Letter { none, digit, upper, lower };
+
+Letter letter_of(char c) {
+  if (is_digit(c)) return Letter::digit;
+  if (is_upper(c)) return Letter::upper;
+  return is_lower(c) ? Letter::lower : Letter::none;
+}
+
+/// How often digits, capital and other letters follow each other, whatever is between them.
+std::size_t changes_in(std::string_view value) {
+  std::size_t changes = 0;
+  Letter last = Letter::none;
+  for (const char c : value) {
+    const Letter kind = letter_of(c);
+    if (kind == Letter::none) continue;
+    changes += last != Letter::none && kind != last;
+    last = kind;
+  }
+  return changes;
+}
+
 /// Long, and of letters and digits in turn: no word, number or path.
 bool is_random(std::string_view value) {
   constexpr std::size_t kLeast = 16;
-  constexpr std::string_view kOthers = "+/=_-.~:%";
+  static constexpr std::string_view kOthers = "+/=_-.~:%";
   if (value.size() < kLeast || value[0] == '/' || value[0] == '.' || is_number(value)) return false;
-  std::size_t changes = 0;
-  char last = 0;
-  for (const char c : value) {
-    if (!is_alphanumeric(c) && kOthers.find(c) == kOthers.npos) return false;
-    const char kind = is_digit(c) ? '0' : is_upper(c) ? 'A' : is_lower(c) ? 'a' : 0;
-    if (kind == 0) continue;
-    changes += last != 0 && kind != last;
-    last = kind;
-  }
-  return changes >= 4;
+  const bool is_of_tokens = std::all_of(value.begin(), value.end(), [](char c) {
+    return is_alphanumeric(c) || kOthers.find(c) != kOthers.npos;
+  });
+  return is_of_tokens && changes_in(value) >= 4;
 }
 
 /// How the value was found.
@@ -248,6 +263,21 @@ bool is_call_or_attribute(std::string_view value) {
          value.starts_with("os.environ");
 }
 
+/// "epoch", "data-loader"
+bool is_short_word(std::string_view value) {
+  return value.size() < 12 && std::all_of(value.begin(), value.end(), [](char c) {
+           return is_lower(c) || c == '_' || c == '-';
+         });
+}
+
+/// The same of a value behind a colon.
+bool is_harmless_behind_colon(std::string_view name, std::string_view value) {
+  if (is_number(value) || is_path_of_names(value)) return true;
+  const std::size_t word = end_of(value, 0, [](char c) { return is_word(c) || c == '.'; });
+  if (is_among(kKinds, value.substr(0, word))) return true;
+  return name.find('.') != name.npos ? !is_random(value) : is_short_word(value);
+}
+
 /// A weak name and a value that is a number, a word of prose or a name: "key: int", "key=k",
 /// "attn.key: exp_avg".
 bool is_harmless_of_weak(const Assignment& given, std::string_view value) {
@@ -255,15 +285,7 @@ bool is_harmless_of_weak(const Assignment& given, std::string_view value) {
   if (is_opening(value[0]) && is_number(value)) return true;  // a shape: "(8, 64)"
   if (given.is_quoted) return is_path_of_names(value);        // {"key": "encoder.weight"}
   if (given.is_option) return false;
-  if (given.is_colon) {
-    if (is_number(value) || is_path_of_names(value)) return true;
-    const std::size_t word = end_of(value, 0, [](char c) { return is_word(c) || c == '.'; });
-    if (is_among(kKinds, value.substr(0, word))) return true;
-    if (given.name.find('.') != given.name.npos) return !is_random(value);
-    return value.size() < 12 && std::all_of(value.begin(), value.end(), [](char c) {
-             return is_lower(c) || c == '_' || c == '-';
-           });
-  }
+  if (given.is_colon) return is_harmless_behind_colon(given.name, value);
   const bool is_variable = value.size() <= 2 && std::all_of(value.begin(), value.end(), is_lower);
   return is_variable || value == given.name || is_call_or_attribute(value);
 }
@@ -437,42 +459,66 @@ class Masking {
   /// The value of a name, behind "=", ": ", "=>" or the gap between an option and its value.
   std::optional<std::size_t> begin_of_value(Assignment& given, std::size_t dashes,
                                             SecretName secrecy) const {
-    const std::size_t quoted = behind_quote(named_to_);
-    std::size_t at = quoted;
-    if (quoted > named_to_ && at < text_.size() && text_[at] == ']') ++at;  // environ["TOKEN"] =
+    const bool is_quoted = behind_quote(named_to_) > named_to_;
+    const std::size_t at = behind_name();
     const std::size_t sign = behind_blanks(at);
     if (sign >= text_.size()) return {};
     const char c = text_[sign];
-    const char next = sign + 1 < text_.size() ? text_[sign + 1] : '\0';
-    if (c == '=') {
-      const bool is_comparison = next == '=' || next == '~';
-      return is_comparison ? std::nullopt
-                           : std::optional(behind_blanks(sign + (next == '>' ? 2 : 1)));
-    }
-    if (c == ':' && next != ':') {
+    if (c == '=') return behind_equals(sign);
+    if (c == ':' && next_to(sign) != ':') {
       given.is_colon = !given.is_option;
-      return behind_blanks(sign + (next == '=' ? 2 : 1));
+      return behind_sign(sign, '=');
     }
     if (text_.substr(sign).starts_with("%3D")) return sign + 3;
     const bool is_element = dashes > 0 && text_[at_ - 1] == '<' && c == '>';
     if (is_element) return sign + 1;
-    if (c == ',' && quoted > named_to_) {  // ['--token', 'S'], ('password', 'S')
-      const std::size_t word = end_of(text_, sign + 1, is_space, kLookedAt);
-      const bool is_pair = given.is_option || secrecy == SecretName::strong;
-      return is_pair && behind_quote(word) > word ? std::optional(word) : std::nullopt;
+    if (is_quoted) {
+      const bool is_of_pair = given.is_option || secrecy == SecretName::strong;
+      return c == ',' && is_of_pair ? second_of_pair(sign) : std::nullopt;
     }
-    const bool is_next_word = given.is_option && quoted == named_to_ && sign > at;
+    const bool is_next_word = given.is_option && sign > at;
     if (!is_next_word || text_.substr(sign).starts_with("--")) return {};
     return sign;
   }
 
+  /// Behind the quote of the name, and behind the bracket of environ["TOKEN"].
+  std::size_t behind_name() const {
+    const std::size_t at = behind_quote(named_to_);
+    const bool is_bracket = at > named_to_ && at < text_.size() && text_[at] == ']';
+    return is_bracket ? at + 1 : at;
+  }
+
+  /// Behind one character, or two if `second` follows it.
+  std::size_t behind_sign(std::size_t sign, char second) const {
+    return behind_blanks(sign + (next_to(sign) == second ? 2 : 1));
+  }
+
+  char next_to(std::size_t at) const { return at + 1 < text_.size() ? text_[at + 1] : '\0'; }
+
+  /// Behind "=" or "=>"; empty for a comparison.
+  std::optional<std::size_t> behind_equals(std::size_t sign) const {
+    const char next = next_to(sign);
+    if (next == '=' || next == '~') return {};
+    return behind_sign(sign, '>');
+  }
+
+  /// ['--token', 'S'], ('password', 'S'): the quoted word behind the comma.
+  std::optional<std::size_t> second_of_pair(std::size_t comma) const {
+    const std::size_t word = end_of(text_, comma + 1, is_space, kLookedAt);
+    if (behind_quote(word) == word) return {};
+    return word;
+  }
+
+  bool is_end_of_bare(std::size_t at) const { return is_space(text_[at]) || is_quote(text_[at]); }
+
   /// From `at` up to a space, a quote or the punctuation of the text around it.
   Extent end_of_bare(std::size_t at) const {
     const bool is_in_query = at_ > 0 && (text_[at_ - 1] == '?' || text_[at_ - 1] == '&');
+    const bool is_in_element = at > 0 && text_[at - 1] == '>';
+    std::string_view ends = is_in_query ? "&#" : "";
+    if (is_in_element) ends = is_in_query ? "&#<" : "<";
     std::size_t end = at;
-    while (end < text_.size() && !is_space(text_[end]) && !is_quote(text_[end])) {
-      if (is_in_query && (text_[end] == '&' || text_[end] == '#')) break;
-      if (text_[end] == '<' && at > 0 && text_[at - 1] == '>') break;
+    while (end < text_.size() && !is_end_of_bare(end) && ends.find(text_[end]) == ends.npos) {
       const bool is_escape = text_[end] == '\\' && end + 1 < text_.size() &&
                              !is_quote(text_[end + 1]) && !is_newline(text_[end + 1]);
       end += is_escape ? 2 : 1;

@@ -142,10 +142,11 @@ Variant bounded(Variant variant) {
   return variant;
 }
 
+// Either a block's hooks run again while the reducer waits for other parameters, or the reducer
+// took the block for unused and had marked it ready itself.
+ExpectationOf ready_twice() { return always(expect_error(ddp_error::kReadyTwice)); }
+
 std::vector<Variant> variants() {
-  // Either a block's hooks run again while the reducer waits for other parameters, or the reducer
-  // took the block for unused and had marked it ready itself.
-  const ExpectationOf ready_twice = always(expect_error(ddp_error::kReadyTwice));
   return {
       bounded(latent("reentrant",
                      "right under DDP's defaults: each block runs once, with its input offloaded",
@@ -154,12 +155,12 @@ std::vector<Variant> variants() {
           "reentrant-find-unused",
           "find_unused_parameters takes all parameters inside the checkpoints for unused",
           "checkpoint=reentrant offload=on raises=always prior=off find_unused=on static_graph=off",
-          ready_twice)),
+          ready_twice())),
       bounded(
           buggy("shared-blocks-reentrant",
                 "layers share a block, whose hooks run once per layer: an error, or a silent fault",
                 "checkpoint=reentrant offload=on blocks=shared trained=all static_graph=off",
-                ready_twice)
+                ready_twice())
               .compared_with("reference-shared-blocks")),
       bounded(latent("shared-blocks-static-graph",
                      "a static graph, as the error advises: the reducer waits for the last hook",

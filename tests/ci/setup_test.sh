@@ -91,6 +91,7 @@ with_other_files() {  # COMMAND...
 }
 if /usr/bin/python3 -c 'import ensurepip' 2>/dev/null; then
   expect "DO NOT MATCH THE HASHES" with_other_files "$root/ci/bootstrap" program
+  expect "pip could not install the checker of workflows" with_other_files "$root/ci/bootstrap"
   mkdir "$folder/copy"
   cp -r "$root/ci" "$root/harness" "$folder/copy"  # ci/wheel writes into build/wheel
   printf '#!/bin/sh\n' | tee "$folder/bin/"{cmake,ninja,make,dpkg-source,objdump} >/dev/null

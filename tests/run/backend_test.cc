@@ -7,8 +7,11 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/command.h"
+#include "tests/foreign_launchers.h"
 #include "tests/programs.h"
 
 namespace lockstep {
@@ -36,6 +39,7 @@ class Backend : public testing::Test {
     return outcome;
   }
   bool has_run() const { return fs::exists(folder_.path() / "runs"); }
+  const fs::path& folder() const { return folder_.path(); }
 
  private:
   TemporaryFolder folder_;
@@ -89,15 +93,60 @@ TEST_F(Backend, ThatIsRequiredHasToBeThere) {
   EXPECT_EQ(mpi.status, has_mpi ? 0 : 1) << mpi.err;
 }
 
-TEST_F(Backend, IsTold) {
+struct Mpi {
+  const char* name;
+  const char* module;
+  const char* launcher;
+};
+const std::vector<Mpi> kMpis{{"Open MPI", "lockstep_mpi_openmpi", "/usr/bin/mpirun.openmpi"},
+                             {"MPICH", "lockstep_mpi_mpich", "/usr/bin/mpirun.mpich"}};
+
+TEST_F(Backend, IsTriedByDoctor) {
+  allow_foreign_launchers();
   const std::string told = call(kLockstep, "doctor").out;
-  for (const auto& [module, name] :
-       {std::pair("lockstep_mpi_openmpi", "Open MPI"), std::pair("lockstep_mpi_mpich", "MPICH")}) {
-    const std::string words = told.substr(told.find("mpi: "), 60);
-    EXPECT_EQ(words.find(name) != std::string::npos, is_built(module)) << words;
+  EXPECT_THAT(told, HasSubstr("gloo: two ranks reduced a tensor"));
+  for (const Mpi& mpi : kMpis) {
+    const std::string name = fmt::format("mpi, {}: ", mpi.name);
+    const bool is_told = told.find(name) != std::string::npos;
+    EXPECT_EQ(is_told, is_built(mpi.module)) << told;
+    if (!is_told || !fs::exists(mpi.launcher)) continue;
+    EXPECT_THAT(told, HasSubstr(name + "two ranks reduced a tensor, started by "));
   }
-  EXPECT_THAT(told, HasSubstr(is_built("lockstep_nccl") ? "nccl: built in, but there is no GPU"
-                                                        : "nccl: not in this build"));
+  EXPECT_THAT(told,
+              HasSubstr(is_built("lockstep_nccl") ? "nccl: built in, not tried: there is no GPU"
+                                                  : "nccl: not in this build"));
+}
+
+TEST_F(Backend, WithoutWhatStartsItsRanksIsNotTried) {
+  const std::string without_path = "PATH=" + folder().string() + " " + kLockstep;
+  const std::string told = call(without_path, "doctor", "1").out;
+  for (const Mpi& mpi : kMpis) {
+    if (!is_built(mpi.module)) continue;
+    EXPECT_THAT(told, HasSubstr(fmt::format(
+                          "mpi, {0}: built in, not tried: no mpirun of {0} is on PATH", mpi.name)));
+  }
+  if (!is_built("lockstep_nccl")) GTEST_SKIP() << "this torch has no CUDA";
+  EXPECT_THAT(told,
+              HasSubstr("nccl: built in, not tried: two ranks need two GPUs, and there is one"));
+}
+
+TEST_F(Backend, WhoseLauncherFailsOrHangsIsToldWithItsWords) {
+  if (!is_built("lockstep_mpi_openmpi")) GTEST_SKIP() << "there is no Open MPI";
+  const fs::path mpirun = folder() / "mpirun";
+  const std::string version =
+      "#!/bin/sh\n[ \"$1\" != --version ] || { echo 'mpirun (Open MPI) 4.1.4'; exit; }\n";
+  for (const auto& [ends, told] :
+       {std::pair("echo -----; echo; echo 'There are not enough slots'; exit 3",
+                  "could not reduce a tensor: {} exited with status 3: There are not enough slots"),
+        std::pair("exec /bin/sleep 600",
+                  "could not reduce a tensor: {} did not finish within its limit of 5 s")}) {
+    write_text(mpirun, version + ends + "\n");
+    fs::permissions(mpirun, fs::perms::owner_all);
+    const Outcome outcome =
+        call("PATH=" + folder().string() + " " + kLockstep, "doctor --timeout 5");
+    EXPECT_THAT(outcome.out, HasSubstr(fmt::format(fmt::runtime(told), mpirun.string())));
+    EXPECT_EQ(outcome.status, 0) << "gloo works all the same";
+  }
 }
 
 /// With all libraries that they need, even on a machine without a GPU or an mpirun.

@@ -275,6 +275,35 @@ void drop_unproven(std::optional<GroupMismatch>& miss, const CellEvidence& cell,
   miss.reset();
 }
 
+/// The first mismatch of each group, and those that ranks still wait in.
+struct Mismatches {
+  std::vector<GroupMismatch> missed;
+  std::vector<GroupMismatch> open;
+};
+
+/// Without any, the group in which all ranks are stuck together. Records in `all` how much was
+/// compared, and doubts.
+Mismatches mismatches_of_groups(const CellEvidence& cell, CollectiveAnalysis& all) {
+  Mismatches mismatches;
+  auto& [missed, open] = mismatches;
+  for (const Group& group : groups_of(*cell.evidence)) {
+    GroupAnalysis found = analyse_group(cell, group);
+    all.compared += found.compared;
+    if (all.doubt.empty()) all.doubt = found.doubt;
+    drop_unproven(found.first, cell, all);
+    drop_unproven(found.hang, cell, all);
+    if (found.first && found.first->is_open) open.push_back(*found.first);
+    if (found.first) missed.push_back(std::move(*found.first));
+    if (found.hang) open.push_back(std::move(*found.hang));
+  }
+  if (!missed.empty() || !open.empty()) return mismatches;
+  if (auto stuck = first_stuck(cell)) {
+    open.push_back(*stuck);
+    missed.push_back(std::move(*stuck));
+  }
+  return mismatches;
+}
+
 }  // namespace
 
 bool is_program_fault(const CollectiveMismatch& missed) {
@@ -286,26 +315,10 @@ CollectiveAnalysis analyse_collectives(const CellEvidence& cell) {
   CollectiveAnalysis all;
   all.progress = progress_in_words(cell);
   if (!cell.evidence) return all;
-  std::vector<GroupMismatch> missed, open;
-  for (const Group& group : groups_of(*cell.evidence)) {
-    GroupAnalysis found = analyse_group(cell, group);
-    all.compared += found.compared;
-    if (all.doubt.empty()) all.doubt = found.doubt;
-    drop_unproven(found.first, cell, all);
-    drop_unproven(found.hang, cell, all);
-    if (found.first && found.first->is_open) open.push_back(*found.first);
-    if (found.first) missed.push_back(std::move(*found.first));
-    if (found.hang) open.push_back(std::move(*found.hang));
-  }
-  if (missed.empty() && open.empty()) {
-    if (auto stuck = first_stuck(cell)) {
-      open.push_back(*stuck);
-      missed.push_back(std::move(*stuck));
-    }
-  }
-  for (const GroupMismatch& miss : open) all.open.push_back(miss.mismatch);
-  all.blocking = OpenMisses(std::move(open), cell).roots();
-  all.missed = first_of(std::move(missed), all.blocking);
+  Mismatches found = mismatches_of_groups(cell, all);
+  for (const GroupMismatch& miss : found.open) all.open.push_back(miss.mismatch);
+  all.blocking = OpenMisses(std::move(found.open), cell).roots();
+  all.missed = first_of(std::move(found.missed), all.blocking);
   return all;
 }
 

@@ -15,6 +15,11 @@ namespace {
 /// the part of the model.
 constexpr std::string_view kOutOfMemory = "out of memory. ";
 
+/// Lets `earliest`, null at first, be the exit in the lowest step.
+void keep_earlier(const RankExit*& earliest, const RankExit& end) {
+  if (!earliest || end.step < earliest->step) earliest = &end;
+}
+
 /// Whether a rank may have failed because of an earlier failure of another rank.
 bool may_be_consequence(const CellEvidence& cell, const RankExit& end) {
   const bool was_ended = end.kind == ExitKind::unfinished && end.cause != ExitCause::stopped &&
@@ -91,9 +96,9 @@ const RankExit* leaver(const CellEvidence& cell) {
   const RankExit* lost = nullptr;
   for (const RankExit& end : cell.exits) {
     if (end.kind == ExitKind::finished) {
-      if (!left || end.step < left->step) left = &end;
+      keep_earlier(left, end);
     } else if (has_lost_peer(cell, end)) {
-      if (!lost || end.step < lost->step) lost = &end;
+      keep_earlier(lost, end);
     } else {
       return nullptr;  // it may be the reason
     }

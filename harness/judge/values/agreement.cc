@@ -98,6 +98,12 @@ class FirstSteps {
   std::map<std::string, std::int64_t> steps_;  ///< by name
 };
 
+std::set<std::string> names_in(const std::vector<const HeldTensor*>& places) {
+  std::set<std::string> names;
+  for (const HeldTensor* place : places) names.insert(place->holders.begin()->second->name);
+  return names;
+}
+
 /// Of parameters that differ by no more than rounding.
 constexpr const char* kEqualGradients =
     " That is as little as rounding, but the gradients had the same bits up to then.";
@@ -135,42 +141,20 @@ class AgreementFold : public ClaimFold {
   void see(const CellStep& step) override {
     if (seen_.size() == kMostRemembered) seen_.erase(seen_.begin());
     Seen& seen = seen_[step.actual.number()];
-    std::set<std::string> names;
     std::vector<const HeldTensor*> compared, differing;
     std::vector<HeldTensor> places = held_tensors(step.actual, claim_, unshared_);
-    if (is_about_the_start(claim_)) {
-      if (may_stray_) see_strays(step.actual);
-    } else {
-      strays_.see(step.actual.number(), places);
-    }
+    see_strays(step.actual, places);
     for (HeldTensor& place : places) {
       if (begins_ && !begins_->includes(place)) continue;
-      if (place.step < first_open_) {
-        seen.tensors.push_back(last_seen_.add(place));
-        // A rank that never steps a parameter has observed it before its first step.
-        const bool is_uneven =
-            are_updates_ && !holders_.are_all_in(place) &&
-            (holders_.were_ever_all_in(place) || of_start_.were_ever_all_in(place));
-        if (is_uneven) uneven_.see(place, step.actual);
-        if (reason_.empty()) reason_ = obstacle(place, holders_);
-      }
+      if (place.step < first_open_) note_presence(step.actual, place, seen);
       if (!is_compared(place)) continue;
       strays_.leave_out(place);
       if (place.holders.size() < 2) continue;
-      ++seen.comparisons;
       compared.push_back(&place);
-      const auto groups = groups_of(place);
-      if (groups.size() < 2) continue;
-      divergence_.add(step.actual, place, groups);
-      differing.push_back(&place);
-      differing_.insert(HeldTensorKey(*place.holders.begin()->second));
-      names.insert(place.holders.begin()->second->name);
-      if (may_round_) rounding_.add(step.actual, holders_of(place, groups));
+      if (note_if_apart(step.actual, place)) differing.push_back(&place);
     }
-    if (!differing.empty()) apart_.push_back(step.actual.number());
-    if (may_round_ && !differing.empty()) rounding_.end_step(step.actual.number(), compared);
-    if (gradients_) gradients_->see(step.actual, names);
-    if (reduced_) reduced_->see(step.actual, differing);
+    end_step(step.actual, compared, differing);
+    seen.comparisons += static_cast<std::int64_t>(compared.size());
     comparisons_ += seen.comparisons;
   }
 
@@ -195,29 +179,12 @@ class AgreementFold : public ClaimFold {
     };
     if (auto finding = finding_without(is_explained)) {
       result.verdict = Verdict::violated;
+      finding->sentence += context_of(*finding, is_small && !is_rounding);
       result.findings.push_back(std::move(*finding));
-      Finding& found = result.findings.back();
-      if (is_small && !is_rounding) found.sentence += kEqualGradients;
-      if (uneven_.is_before(found.step)) {
-        found.sentence += fmt::format(" Before that, {}.", uneven_.in_words());
-      }
       return;
     }
-    if (reduced_) {
-      result.reduced_in_step = reduced_->count(is_rounded);
-      if (reason_.empty()) reason_ = reduced_->unknown_in_words(is_rounded);
-    }
-    if (is_rounding && reason_.empty()) reason_ = rounding_.open_in_words();
-    if (!uneven_.in_words().empty()) reason_ = uneven_.in_words();
-    const bool strays_matter = !is_about_the_start(claim_) || !reason_.empty();
-    if (strays_matter && !strays_.in_words().empty()) reason_ = strays_.in_words();
-    if (reason_.empty()) reason_ = silent_rank_;
-    if (is_about_the_start(claim_)) {
-      if (reason_.empty()) reason_ = unshared_in_words(cell_);
-    } else if (reason_.empty() && !may_end_) {
-      reason_ = last_seen_.first_abandoned();
-    }
-    result.reason = reason_;
+    if (reduced_) result.reduced_in_step = reduced_->count(is_rounded);
+    result.reason = why_undecided(is_rounding, is_rounded);
     if (!result.reason.empty()) return;
     result.verdict = comparisons_ > 0 ? Verdict::holds : Verdict::undecided;
     if (comparisons_ == 0) result.reason = "not triggered: nothing was compared";
@@ -229,6 +196,73 @@ class AgreementFold : public ClaimFold {
   }
 
  private:
+  /// Contribution of a step equal to this one.
+  struct Seen {
+    std::int64_t comparisons = 0;
+    std::vector<Gap*> tensors;  ///< their records in `last_seen_`
+  };
+  static constexpr std::size_t kMostRemembered = 64;  ///< sets of observed tensors rarely change
+
+  /// `places`: of the claim.
+  void see_strays(const StepView& step, const std::vector<HeldTensor>& places) {
+    if (!is_about_the_start(claim_)) return strays_.see(step.number(), places);
+    // A rank that strays observes new parameters first.
+    if (!may_stray_) return;
+    strays_.see(step.number(), held_tensors(step, claim_of_steps(claim_), unshared_));
+  }
+
+  /// Notes which ranks hold a tensor in a step that all ranks observe.
+  void note_presence(const StepView& step, const HeldTensor& place, Seen& seen) {
+    seen.tensors.push_back(last_seen_.add(place));
+    // A rank that never steps a parameter has observed it before its first step.
+    const bool is_uneven = are_updates_ && !holders_.are_all_in(place) &&
+                           (holders_.were_ever_all_in(place) || of_start_.were_ever_all_in(place));
+    if (is_uneven) uneven_.see(place, step);
+    if (reason_.empty()) reason_ = obstacle(place, holders_);
+  }
+
+  /// Whether ranks differ in a tensor.
+  bool note_if_apart(const StepView& step, const HeldTensor& place) {
+    const auto groups = groups_of(place);
+    if (groups.size() < 2) return false;
+    divergence_.add(step, place, groups);
+    differing_.insert(HeldTensorKey(*place.holders.begin()->second));
+    if (may_round_) rounding_.add(step, holders_of(place, groups));
+    return true;
+  }
+
+  void end_step(const StepView& step, const std::vector<const HeldTensor*>& compared,
+                const std::vector<const HeldTensor*>& differing) {
+    if (!differing.empty()) apart_.push_back(step.number());
+    if (may_round_ && !differing.empty()) rounding_.end_step(step.number(), compared);
+    if (gradients_) gradients_->see(step, names_in(differing));
+    if (reduced_) reduced_->see(step, differing);
+  }
+
+  /// What a finding's sentence lacks.
+  std::string context_of(const Finding& finding, bool has_equal_gradients) const {
+    std::string context = has_equal_gradients ? kEqualGradients : "";
+    if (uneven_.is_before(finding.step)) {
+      context += fmt::format(" Before that, {}.", uneven_.in_words());
+    }
+    return context;
+  }
+
+  /// Empty if nothing prevents a verdict.
+  std::string why_undecided(bool is_rounding,
+                            const std::function<bool(const HeldTensorKey&)>& is_rounded) const {
+    std::string reason = reason_;
+    if (reduced_ && reason.empty()) reason = reduced_->unknown_in_words(is_rounded);
+    if (is_rounding && reason.empty()) reason = rounding_.open_in_words();
+    if (!uneven_.in_words().empty()) reason = uneven_.in_words();
+    const bool strays_matter = !is_about_the_start(claim_) || !reason.empty();
+    if (strays_matter && !strays_.in_words().empty()) reason = strays_.in_words();
+    if (reason.empty()) reason = silent_rank_;
+    if (!reason.empty()) return reason;
+    if (is_about_the_start(claim_)) return unshared_in_words(cell_);
+    return may_end_ ? "" : last_seen_.first_abandoned();
+  }
+
   /// After ranks have left, the remaining ones are compared.
   bool is_compared(const HeldTensor& place) const {
     const bool is_left = place.step >= first_open_ && holders_.were_ever_all_in(place);
@@ -236,14 +270,17 @@ class AgreementFold : public ClaimFold {
            is_comparable(place);
   }
 
-  /// The finding about tensors that differ without an explanation; empty: there are none. If some
-  /// are explained, reads the steps in which ranks differ again.
+  /// The finding about tensors that differ without an explanation; empty: there are none.
   std::optional<Finding> finding_without(
       const std::function<bool(const HeldTensorKey&)>& is_explained) {
     if (divergence_.is_empty()) return std::nullopt;
     const std::size_t explained = std::count_if(differing_.begin(), differing_.end(), is_explained);
     if (explained == differing_.size()) return std::nullopt;
-    if (explained == 0) return divergence_.take();
+    return explained == 0 ? divergence_.take() : finding_again(is_explained);
+  }
+
+  /// The same if some are explained: reads the steps in which ranks differ again.
+  Finding finding_again(const std::function<bool(const HeldTensorKey&)>& is_explained) {
     Divergence rest(claim_);
     for (const std::int64_t number : apart_) {
       const auto step = cell_.evidence->at(number);
@@ -259,19 +296,6 @@ class AgreementFold : public ClaimFold {
     }
     return rest.take();
   }
-
-  /// For a claim about the start: a rank that strays observes new parameters first.
-  void see_strays(const StepView& step) {
-    const Claim steps = claim_of_steps(claim_);
-    strays_.see(step.number(), held_tensors(step, steps, unshared_));
-  }
-
-  /// Contribution of a step equal to this one.
-  struct Seen {
-    std::int64_t comparisons = 0;
-    std::vector<Gap*> tensors;  ///< their records in `last_seen_`
-  };
-  static constexpr std::size_t kMostRemembered = 64;  ///< sets of observed tensors rarely change
 
   const CellEvidence& cell_;
   Claim claim_;

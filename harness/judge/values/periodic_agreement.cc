@@ -34,10 +34,7 @@ class PeriodicAgreementFold : public ClaimFold {
     if (number != last_ + 1) apart_ = 0;
     const std::vector<HeldTensor> tensors = held_tensors(step.actual, claim_, unshared_);
     for (const HeldTensor& tensor : tensors) {
-      if (number < first_open_ && reason_.empty() && !holders_.are_all_in(tensor)) {
-        reason_ = fmt::format("{} in step {} was not observed on every rank",
-                              tensor.holders.begin()->second->name, number);
-      }
+      note_if_missing(tensor, number);
       if (!is_compared(tensor)) continue;
       ++comparisons;
       is_apart = is_apart || groups_of(tensor).size() > 1;
@@ -77,6 +74,12 @@ class PeriodicAgreementFold : public ClaimFold {
  private:
   bool is_compared(const HeldTensor& tensor) const {
     return holders_.may_be_compared(tensor) && tensor.holders.size() > 1 && is_comparable(tensor);
+  }
+
+  void note_if_missing(const HeldTensor& tensor, std::int64_t step) {
+    if (step >= first_open_ || !reason_.empty() || holders_.are_all_in(tensor)) return;
+    reason_ = fmt::format("{} in step {} was not observed on every rank",
+                          tensor.holders.begin()->second->name, step);
   }
 
   void add(const StepView& step, const std::vector<HeldTensor>& tensors) {

@@ -21,6 +21,13 @@ using SharedKey = std::tuple<Kind, Phase, std::int64_t, std::string>;
 
 SharedKey shared_key(const Observation& o) { return {o.kind, o.phase, o.micro_batch, o.name}; }
 
+/// Whether a perturbed copy has other values than the reference, whose `digests` these are.
+bool has_moved_from(const std::map<SharedKey, Digest>& digests, const Observation& copy) {
+  if (is_about_one_rank(copy)) return false;
+  const auto plain = digests.find(shared_key(copy));
+  return plain != digests.end() && plain->second != copy.digest;
+}
+
 }  // namespace
 
 bool is_about_one_rank(const ObservedTensor& tensor) { return !tensor.replica_group.empty(); }
@@ -44,11 +51,7 @@ void ReferenceRun::see(const std::shared_ptr<const StepView>& step) {
   }
   for (int rank = 1; rank < step->processes(); ++rank) {
     for (const Observation& copy : step->observations(rank)) {
-      if (is_about_one_rank(copy)) continue;
-      const auto plain = digests.find(shared_key(copy));
-      if (plain != digests.end() && plain->second != copy.digest) {
-        moved_.emplace(copy.kind, copy.phase);
-      }
+      if (has_moved_from(digests, copy)) moved_.emplace(copy.kind, copy.phase);
     }
   }
 }

@@ -14,6 +14,25 @@ bool have_common(const std::set<std::string>& a, const std::set<std::string>& b)
   return std::ranges::any_of(a, [&](const std::string& name) { return b.contains(name); });
 }
 
+/// The ranks that hold each tensor.
+std::map<std::string, std::set<int>> ranks_by_name(const std::vector<HeldTensor>& tensors) {
+  std::map<std::string, std::set<int>> ranks;
+  for (const HeldTensor& tensor : tensors) {
+    for (const auto& [rank, value] : tensor.holders) ranks[value->name].insert(rank);
+  }
+  return ranks;
+}
+
+/// The same the other way round.
+std::map<int, std::set<std::string>> names_by_rank(
+    const std::map<std::string, std::set<int>>& ranks_of) {
+  std::map<int, std::set<std::string>> names;
+  for (const auto& [name, ranks] : ranks_of) {
+    for (const int rank : ranks) names[rank].insert(name);
+  }
+  return names;
+}
+
 }  // namespace
 
 StrayRanks::StrayRanks(const CellEvidence& cell, const Claim& claim) {
@@ -31,19 +50,13 @@ bool StrayRanks::may_stray(int rank, const std::set<std::string>& others) const 
 }
 
 void StrayRanks::see(std::int64_t step, const std::vector<HeldTensor>& tensors) {
-  std::map<std::string, std::set<int>> now;
-  for (const HeldTensor& tensor : tensors) {
-    for (const auto& [rank, value] : tensor.holders) now[value->name].insert(rank);
-  }
+  const std::map<std::string, std::set<int>> now = ranks_by_name(tensors);
   const bool are_all_there = std::ranges::all_of(now, [&](const auto& held) {
     const auto known = holders_.find(held.first);
     return known == holders_.end() || known->second.size() == held.second.size();
   });
   if (are_all_there) return;
-  std::map<int, std::set<std::string>> names;
-  for (const auto& [name, ranks] : now) {
-    for (const int rank : ranks) names[rank].insert(name);
-  }
+  const std::map<int, std::set<std::string>> names = names_by_rank(now);
   std::map<std::set<std::string>, int> sets;  // the lowest rank with each
   for (const auto& [rank, own] : names) sets.emplace(own, rank);
   for (const auto& [rank, own] : names) {
