@@ -16,10 +16,11 @@ namespace {
 
 /// Variables that affect how ranks start, connect, compute or communicate, and those by which a
 /// report links to the source of the commit that was run.
-constexpr std::array<std::string_view, 40> kAllowed{"CUBLAS_WORKSPACE_CONFIG",
+constexpr std::array<std::string_view, 41> kAllowed{"CUBLAS_WORKSPACE_CONFIG",
                                                     "CUDA_LAUNCH_BLOCKING",
                                                     "CUDA_VISIBLE_DEVICES",
                                                     "GITHUB_REPOSITORY",
+                                                    "GITHUB_RUN_ID",
                                                     "GITHUB_SERVER_URL",
                                                     "GITHUB_SHA",
                                                     "GLOO_SOCKET_IFNAME",

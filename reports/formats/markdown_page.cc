@@ -10,6 +10,7 @@
 #include "reports/base/plain_text.h"
 #include "reports/comparison/comparison_report.h"
 #include "reports/formats/columns.h"
+#include "reports/formats/forge_links.h"
 #include "reports/formats/job_report.h"
 #include "reports/formats/markdown_sections.h"
 #include "reports/formats/markdown_text.h"
@@ -168,7 +169,9 @@ std::string title_of(const RunRecord& run) {
 
 /// The verdict of jobs is in the title and the table.
 std::string head_of(const RunRecord& run) {
-  const std::string title = fmt::format("## Lockstep: {}\n\n", title_text(title_of(run)));
+  std::string title = fmt::format("## Lockstep: {}\n\n", title_text(title_of(run)));
+  const std::string links = forge_links(run.environment);
+  if (!links.empty()) title += links + "\n\n";
   if (!has_detections(run)) return title;
   return title + fmt::format("**{}**\n\n", title_text(verdict_sentence(run)));
 }

@@ -14,6 +14,7 @@
 #include "reports/formats/matrix.h"
 #include "reports/formats/overview.h"
 #include "reports/formats/shown_findings.h"
+#include "reports/page/finding_pages.h"
 #include "reports/record/mismatch_table.h"
 #include "reports/record/result.h"
 
@@ -138,6 +139,16 @@ std::string symptom_of(const std::vector<const ShownCell*>& cells, Naming naming
   return heading_of(**first, naming) + more;
 }
 
+/// What the kind of the first finding means, for readers who have no Lockstep: a point, or none.
+std::vector<std::string> meaning_of_first(const std::vector<ClaimResult>& results) {
+  for (const ClaimResult& result : results) {
+    if (result.findings.empty()) continue;
+    const FindingKind kind = result.findings.front().kind;
+    return {fmt::format("- **{}**: {}\n", name(kind), sentence_text(meaning_of(kind)))};
+  }
+  return {};
+}
+
 Part part_of(ExitStatus status) {
   switch (status) {
     case ExitStatus::as_expected:
@@ -193,7 +204,7 @@ void Folds::add(Part part, const std::string& summary, const std::string& body) 
 /// A job with nothing to add to its row of the table has no fold.
 void Folds::add(const JobRecord& job, const std::string& title) {
   const Part part = part_of(status_of(job));
-  std::vector<std::string> points;
+  std::vector<std::string> points = meaning_of_first(job.results);
   for (const std::string& line : lines_of(job)) {
     points.push_back(fmt::format("- {}\n", sentence_text(line)));
   }
@@ -212,6 +223,7 @@ void Folds::add(const JobRecord& job, const std::string& title) {
 /// As the console shows it; the answer is in the page's title or table.
 void Folds::add(const Comparison& comparison) {
   std::vector<std::string> points;
+  if (!comparison.pairs.empty()) points = meaning_of_first({comparison.pairs.back().result});
   for (const std::string& line : details_of(comparison)) {
     points.push_back(fmt::format("- {}\n", sentence_text(line)));
   }

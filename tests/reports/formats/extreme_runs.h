@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/reports/comparison/literal_comparisons.h"
 #include "tests/reports/formats/literal_jobs.h"
 #include "tests/reports/formats/literal_run.h"
 #include "tests/reports/formats/nasty_run.h"
@@ -119,7 +120,29 @@ inline std::vector<std::pair<std::string, RunRecord>> extreme_runs(int findings)
     job.tables = {drift_over({0, 1, 2, 3})};
     job.tables[0].spec.groups[0].heading = kNasty;
   }
+  Comparison comparison;
+  comparison.pairs = {literal_pair(Likeness::different)};
+  const RunRecord fix = run_with(literal_fix(literal_pair(Likeness::equal, SideOutcome::raised),
+                                             literal_pair(Likeness::rounding)));
+  RunRecord hostile_comparison = fix;
+  for (ComparedPair& pair : hostile_comparison.comparisons[0].pairs) {
+    for (ComparedSide& side : pair.sides) {
+      side.title += kNasty;
+      side.folder += kNasty;
+      if (side.fault) side.fault->sentence += kNasty;
+    }
+    pair.unmatched = {{{kNasty}, {kNasty}}};
+    pair.preconditions[0].text += kNasty;
+    for (StepDifference& step : pair.steps) step.tensors[0].name += kNasty;
+    pair.result.reason += kNasty;
+  }
+  Comparison missing;
+  missing.failure = "the job was not compared: " + std::string(kNasty);
   return {{"nothing", {}},
+          {"comparison", run_with(comparison)},
+          {"fix", fix},
+          {"hostile-comparison", hostile_comparison},
+          {"missing-comparison", run_with(missing)},
           {"no-findings", literal_run_of({literal_fixed(1), literal_buggy()})},
           {"no-steps", no_steps},
           {"unobserved", unobserved},
