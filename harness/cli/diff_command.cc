@@ -1,7 +1,6 @@
 #include "harness/cli/diff_command.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -48,8 +47,7 @@ constexpr const char* kFixed = "fixed";
 struct DiffWords {
   std::vector<std::string> runs;
   std::vector<std::string> noise;
-  std::vector<std::string> formats;
-  std::string map, align, until, expect, known, out;
+  std::string map, align, until, expect, known, out, formats;
   const CLI::App* app = nullptr;
   bool may_lack = false;
   bool is_bisection = false;
@@ -94,8 +92,7 @@ void add_diff_options(CLI::App& app, DiffWords& words) {
   app.add_option("--format", words.formats,
                  "print in this format (" + formats_in_words() +
                      "); with --out also several, which are written there")
-      ->type_name("FORMAT[,FORMAT...]")
-      ->delimiter(',');
+      ->type_name("FORMAT[,FORMAT...]");
   add_bisect_option(app, words.is_bisection);
 }
 
@@ -261,41 +258,48 @@ std::vector<std::string> command_of(const DiffWords& words) {
   return command;
 }
 
-RunRecord record_of(const DiffWords& words) {
+std::vector<const Renderer*> renderers_of(const DiffWords& words) {
+  std::vector<const Renderer*> renderers;
+  if (words.app->count("--format") == 0) return renderers;
+  for (const std::string& one : split(words.formats, ',')) {
+    renderers.push_back(&find_renderer(one));
+  }
+  if (renderers.size() > 1 && words.out.empty()) {
+    throw bad_value("--format", words.formats,
+                    "one format, or several with --out DIR, where their files go");
+  }
+  return renderers;
+}
+
+/// `chosen`: of `--format` without `--out`; null: neither was given.
+void show(const RunRecord& run, const DiffWords& words, const Renderer* chosen,
+          const std::optional<KnownFindings>& known) {
+  if (!chosen) {
+    const Screen screen = screen_of(STDOUT_FILENO, Verbosity::overview, words.out);
+    return write_standard_output(render_screen(run, screen) + known_in_words(run, known));
+  }
+  if (chosen->format == "github" && show_in_github_step(run, known, stdout)) return;
+  write_standard_output(chosen->render(run));
+}
+
+ExitStatus diff(const DiffWords& words) {
+  const std::vector<const Renderer*> renderers = renderers_of(words);
+  std::optional<KnownFindings> known;
+  if (!words.known.empty()) known = KnownFindings::read(words.known);
+  check_expectation(words);
   RunRecord run;
   run.command = mask_command(command_of(words));
   run.environment = describe_environment(utc_now());
   run.environment.lockstep_version = LOCKSTEP_VERSION;
+  std::filesystem::path folder;  // made before a long comparison
+  if (!words.out.empty()) folder = make_run_folder(words.out, run);
   run.comparisons.push_back(compared(words));
   run.planned = counts_of(run);
-  return run;
-}
-
-/// The verdict comes first: it is not lost if the record cannot be saved.
-ExitStatus diff(const DiffWords& words) {
-  std::vector<const Renderer*> renderers;
-  for (const std::string& format : words.formats) renderers.push_back(&find_renderer(format));
-  if (renderers.size() > 1 && words.out.empty()) {
-    throw bad_value("--format", fmt::format("{}", fmt::join(words.formats, ",")),
-                    "one format, or several with --out DIR, where their files go");
-  }
-  std::optional<KnownFindings> known;
-  if (!words.known.empty()) known = KnownFindings::read(words.known);
-  check_expectation(words);
-  const RunRecord run = record_of(words);
-  const bool is_on_screen = renderers.empty() || !words.out.empty();
-  if (is_on_screen) {
-    const Screen screen = screen_of(STDOUT_FILENO, Verbosity::overview, words.out);
-    write_standard_output(render_screen(run, screen) + known_in_words(run, known));
-  } else if (renderers[0]->format == "console") {
-    write_standard_output(renderers[0]->render(run));
-  } else if (renderers[0]->format != "github" || !show_in_github_step(run, known, stdout)) {
-    write_standard_output(renderers[0]->render(run));
-  }
-  if (!words.out.empty()) {
-    const std::filesystem::path folder = make_run_folder(words.out, run);
+  show(run, words, words.out.empty() && !renderers.empty() ? renderers[0] : nullptr, known);
+  if (!folder.empty()) {
+    save_record(folder, run);
     const auto unwritten = write_reports(renderers, run, folder.string(), known, stdout);
-    if (unwritten) throw *unwritten;
+    if (unwritten) throw Error(*unwritten);
   }
   return exit_status(without_known(run, known));
 }

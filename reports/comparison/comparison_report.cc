@@ -65,10 +65,9 @@ std::string with_expectation(const Comparison& comparison) {
   }
 }
 
-/// How a training went.
+/// How the reference went.
 std::string outcome_of(const ComparedSide& side) {
-  if (side.tensors) return "";
-  return side.fault ? plain(side.fault->sentence) : "trained";
+  return side.fault ? plain(side.fault->sentence) : std::string(name(side.outcome));
 }
 
 }  // namespace
@@ -106,7 +105,7 @@ std::vector<SideRow> rows_of(const Comparison& comparison) {
                     : is_first ? "before"
                                : "after",
                     side_in_words(pair, 1),
-                    is_told ? outcome_of(pair.sides[1]) : fault_in_words(pair)});
+                    is_told ? std::string(name(pair.sides[1].outcome)) : fault_in_words(pair)});
   }
   return rows;
 }

@@ -26,7 +26,7 @@ constexpr std::size_t kMostOfATitle = 400;
 
 std::string finding_point(const ShownFinding& shown) {
   const Finding& finding = *shown.finding;
-  const std::string text =
+  std::string text =
       shown.sentence.empty() ? "" : fmt::format("- {}\n", sentence_text(shown.sentence));
   if (!finding.failure || finding.failure->last_output.empty()) return text;
   const std::string output = ending(printable(finding.failure->last_output), kMostOfAText);
