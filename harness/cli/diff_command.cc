@@ -287,15 +287,15 @@ ExitStatus diff(const DiffWords& words) {
   if (is_on_screen) {
     const Screen screen = screen_of(STDOUT_FILENO, Verbosity::overview, words.out);
     write_standard_output(render_screen(run, screen) + known_in_words(run, known));
-  } else if (renderers[0]->format == "console") {
-    write_standard_output(renderers[0]->render(run));
-  } else if (renderers[0]->format != "github" || !show_in_github_step(run, known, stdout)) {
-    write_standard_output(renderers[0]->render(run));
+  } else {
+    const Renderer& only = *renderers.front();
+    const bool is_shown = only.format == "github" && show_in_github_step(run, known, stdout);
+    if (!is_shown) write_standard_output(only.render(run));
   }
   if (!words.out.empty()) {
     const std::filesystem::path folder = make_run_folder(words.out, run);
     const auto unwritten = write_reports(renderers, run, folder.string(), known, stdout);
-    if (unwritten) throw *unwritten;
+    if (unwritten) throw Error(*unwritten);
   }
   return exit_status(without_known(run, known));
 }
