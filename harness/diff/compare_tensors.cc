@@ -110,6 +110,54 @@ void compare_norms(const WholeTensor& a, const WholeTensor& b, double scale,
   difference.cause = "only the norms of both are known";
 }
 
+/// What the ratio of tensors that differ means; `rest` is the norm of what it does not explain.
+/// Requires: there is a ratio.
+void explain_ratio(const WholeTensor& a, const WholeTensor& b, double scale, double rest,
+                   const JobSizes& sizes, TensorDifference& difference) {
+  const double by_ratio = std::abs(*difference.ratio - 1) * a.norm;
+  if (rest <= kSmallRest * by_ratio) {  // the distance follows from the ratio, which is no estimate
+    difference.relative = by_ratio / scale;
+    difference.estimate_error.reset();
+  }
+  const RatioMeaning meaning =
+      meaning_of_ratio(*difference.ratio, sizes.ranks,
+                       std::max(3 * rest / b.norm, difference.tolerance), other_sizes(a, b, sizes));
+  difference.cause = meaning.words;
+  difference.kind = meaning.kind;
+  difference.is_multiple = meaning.kind.has_value();
+}
+
+/// Of tensors of one structure that do not have the same bits. `scale`: the norm that the distance
+/// is relative to.
+void compare_sketches(const WholeTensor& a, const WholeTensor& b, double scale,
+                      const JobSizes& sizes, TensorDifference& difference) {
+  const auto distance = distance_of(a, b);
+  if (!distance) {
+    compare_norms(a, b, scale, difference);
+    return;
+  }
+  const bool has_no_digest = !a.digest && !b.digest;  // of updates, whose sketches are all there is
+  if (*distance == 0 && has_no_digest) return;
+  if (is_unseen(a, b, *distance)) {
+    difference.likeness = Likeness::undecided;
+    difference.cause = "the bits differ, and the sketches do not see where";
+    return;
+  }
+  if (a.elements > static_cast<std::int64_t>(Sketch::kLanes)) {
+    difference.estimate_error = kSketchError;
+  }
+  difference.relative = scale > 0 ? *distance / scale : 0;
+  const double rest = add_direction(a, b, difference);
+  if (b.norm > 0) difference.rest = rest / b.norm;
+  if (difference.relative <= difference.tolerance) {
+    difference.likeness = Likeness::rounding;
+    return;
+  }
+  difference.likeness = difference.relative > kFault * difference.tolerance ? Likeness::different
+                                                                            : Likeness::undecided;
+  if (difference.ratio && b.norm != 0) explain_ratio(a, b, scale, rest, sizes, difference);
+}
+
 }  // namespace
 
 double roundoff_of(const WholeTensor& tensor) {
@@ -162,44 +210,9 @@ TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, dou
     difference.relative = 1;
     return difference;
   }
-  if (has_same_bits(a, b)) return difference;
-  const double scale = std::max({a.norm, b.norm, kSmallPart * all});
-  const auto distance = distance_of(a, b);
-  if (!distance) {
-    compare_norms(a, b, scale, difference);
-    return difference;
+  if (!has_same_bits(a, b)) {
+    compare_sketches(a, b, std::max({a.norm, b.norm, kSmallPart * all}), sizes, difference);
   }
-  const bool has_no_digest = !a.digest && !b.digest;  // of updates, whose sketches are all there is
-  if (*distance == 0 && has_no_digest) return difference;
-  if (is_unseen(a, b, *distance)) {
-    difference.likeness = Likeness::undecided;
-    difference.cause = "the bits differ, and the sketches do not see where";
-    return difference;
-  }
-  if (a.elements > static_cast<std::int64_t>(Sketch::kLanes)) {
-    difference.estimate_error = kSketchError;
-  }
-  difference.relative = scale > 0 ? *distance / scale : 0;
-  const double rest = add_direction(a, b, difference);
-  if (b.norm > 0) difference.rest = rest / b.norm;
-  if (difference.relative <= tolerance) {
-    difference.likeness = Likeness::rounding;
-    return difference;
-  }
-  difference.likeness =
-      difference.relative > kFault * tolerance ? Likeness::different : Likeness::undecided;
-  if (!difference.ratio || b.norm == 0) return difference;
-  const double by_ratio = std::abs(*difference.ratio - 1) * a.norm;
-  if (rest <= kSmallRest * by_ratio) {  // the distance follows from the ratio, which is no estimate
-    difference.relative = by_ratio / scale;
-    difference.estimate_error.reset();
-  }
-  const RatioMeaning meaning =
-      meaning_of_ratio(*difference.ratio, sizes.ranks, std::max(3 * rest / b.norm, tolerance),
-                       other_sizes(a, b, sizes));
-  difference.cause = meaning.words;
-  difference.kind = meaning.kind;
-  difference.is_multiple = meaning.kind.has_value();
   return difference;
 }
 

@@ -109,8 +109,8 @@ std::shared_ptr<const StepView> rows_in(const StepReader& reader, std::int64_t s
 
 }  // namespace
 
-SideFiles::SideFiles(const JobRecord& job, const std::filesystem::path& root, std::string shown)
-    : job_(job), shown_(std::move(shown)) {
+SideFiles::SideFiles(JobRecord job, const std::filesystem::path& root, std::string shown)
+    : job_(std::move(job)), shown_(std::move(shown)) {
   require_own_files(job_, root);
   reader_ = open_execution(root, job_, writers_of(job_, root), {.has_all_sketches = true});
 }

@@ -47,7 +47,7 @@ class SideFiles {
  public:
   /// `job` was taken up, and its files lie below `root`. `shown`: the run as users know it. Throws
   /// Error (usage).
-  SideFiles(const JobRecord& job, const std::filesystem::path& root, std::string shown);
+  SideFiles(JobRecord job, const std::filesystem::path& root, std::string shown);
 
   /// The ranks of a cell. Of a reference, one process: the reference itself, or its perturbed copy
   /// of this number. Throws Error (usage).

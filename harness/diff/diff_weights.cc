@@ -300,7 +300,7 @@ double copy_bound(const WholeTensor& a, const WholeTensor& b) {
   const Rounding of_a = rounding_of(a), of_b = rounding_of(b);
   const Rounding& coarser = of_a.unit_roundoff > of_b.unit_roundoff ? of_a : of_b;
   const double norm = std::max(a.norm, b.norm);
-  const double elements = static_cast<double>(std::max(a.elements, b.elements));
+  const auto elements = static_cast<double>(std::max(a.elements, b.elements));
   const double tiny = norm > 0 ? coarser.smallest_subnormal / 2 * std::sqrt(elements) / norm : 0;
   return coarser.unit_roundoff + tiny;
 }

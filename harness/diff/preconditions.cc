@@ -100,15 +100,23 @@ std::string values_in_words(const Settings& settings, const std::string& name) {
   return found == settings.end() ? "absent" : fmt::format("{}", fmt::join(found->second, " and "));
 }
 
+std::vector<const Observation*> random_states(const StepView& view, int rank) {
+  std::vector<const Observation*> states;
+  for (const Observation& one : view.observations(rank)) {
+    if (one.kind == Kind::random_state) states.push_back(&one);
+  }
+  return states;
+}
+
 /// A generator whose state differs in a step: "torch cpu on rank 1"; empty: none does.
 std::string differing_generator(const StepView& a, const StepView& b, int ranks, bool& is_known) {
   for (int rank = 0; rank < ranks; ++rank) {
-    for (const Observation& one : a.observations(rank)) {
-      if (one.kind != Kind::random_state) continue;
-      for (const Observation& other : b.observations(rank)) {
-        if (other.kind != Kind::random_state || other.name != one.name) continue;
+    const auto of_b = random_states(b, rank);
+    for (const Observation* const one : random_states(a, rank)) {
+      for (const Observation* const other : of_b) {
+        if (other->name != one->name) continue;
         is_known = true;
-        if (!is_same_value(one, other)) return fmt::format("{} on rank {}", one.name, rank);
+        if (!is_same_value(*one, *other)) return fmt::format("{} on rank {}", one->name, rank);
       }
     }
   }
@@ -167,25 +175,43 @@ std::optional<double> parameters_apart(const WholeTensors& a, const WholeTensors
   return larger > 0 ? std::sqrt(apart / larger) : 0;
 }
 
-Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& b) {
-  Precondition weights{Prerequisite::initial_weights, Likeness::undecided, ""};
-  std::int64_t compared = 0, equal = 0;
+namespace {
+
+struct InitialWeight {
+  const std::string& name;
+  const WholeTensor& of_a;
+  const WholeTensor& of_b;
+};
+
+/// The parameters that are known to be whole on both sides before the first step.
+std::vector<InitialWeight> initial_weights(const WholeTensors& a, const WholeTensors& b) {
+  std::vector<InitialWeight> weights;
   for (const auto& [key, tensor] : a.all()) {
     if (key.kind != Kind::parameter || a.initial(key.name) != &tensor) continue;
     const WholeTensor* const other = b.initial(key.name);
     if (!other || !tensor.problem.empty() || !other->problem.empty()) continue;
-    ++compared;
-    const double tolerance = bound_of(tensor, *other, {}).base;
-    const TensorDifference found = compare_tensors(tensor, *other, tolerance, 0, {});
-    if (found.likeness == Likeness::equal) ++equal;
-    if (found.likeness == Likeness::different && weights.likeness != Likeness::different) {
-      weights.likeness = Likeness::different;
-      weights.text =
-          fmt::format("{} differs: relative difference {:.3g}", key.name, found.relative);
-      if (!found.cause.empty()) weights.text += ", " + found.cause;
-    }
+    weights.push_back({key.name, tensor, *other});
   }
-  if (weights.likeness == Likeness::different) return weights;
+  return weights;
+}
+
+}  // namespace
+
+Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& b) {
+  Precondition weights{Prerequisite::initial_weights, Likeness::undecided, ""};
+  const std::vector<InitialWeight> both = initial_weights(a, b);
+  const std::size_t compared = both.size();
+  std::size_t equal = 0;
+  for (const InitialWeight& one : both) {
+    const double tolerance = bound_of(one.of_a, one.of_b, {}).base;
+    const TensorDifference found = compare_tensors(one.of_a, one.of_b, tolerance, 0, {});
+    if (found.likeness == Likeness::equal) ++equal;
+    if (found.likeness != Likeness::different) continue;
+    weights.likeness = Likeness::different;
+    weights.text = fmt::format("{} differs: relative difference {:.3g}", one.name, found.relative);
+    if (!found.cause.empty()) weights.text += ", " + found.cause;
+    return weights;
+  }
   if (compared == 0) {
     weights.text = "unknown: no parameter was observed on both sides before the first step";
     return weights;

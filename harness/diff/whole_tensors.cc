@@ -213,38 +213,51 @@ std::shared_ptr<const CheckpointTensor> stacked_parts(
   return whole ? std::make_shared<const CheckpointTensor>(std::move(*whole)) : nullptr;
 }
 
+/// The places of the tensors with these names, by where in the step they were observed.
+std::map<std::pair<Phase, Kind>, std::vector<std::size_t>> places_of(
+    const std::vector<std::string>& names,
+    const std::vector<std::pair<WholeTensorKey, WholeTensor>>& tensors) {
+  std::map<std::pair<Phase, Kind>, std::vector<std::size_t>> found;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const WholeTensorKey& key = tensors[i].first;
+    const bool is_named = std::find(names.begin(), names.end(), key.name) != names.end();
+    if (is_named) found[{key.phase, key.kind}].push_back(i);
+  }
+  return found;
+}
+
+/// Of the parts at these places, the first becomes the whole, and the others lose their names.
+void join(const std::vector<std::size_t>& places,
+          std::vector<std::pair<WholeTensorKey, WholeTensor>>& tensors) {
+  WholeTensor& whole = tensors[places[0]].second;
+  double squares = 0;
+  std::int64_t elements = 0;
+  for (const std::size_t place : places) {
+    const WholeTensor& part = tensors[place].second;
+    squares += part.norm * part.norm;
+    elements += part.elements;
+    if (whole.problem.empty()) whole.problem = part.problem;
+    if (place == places[0]) continue;
+    whole.non_finite += part.non_finite;
+    tensors[place].first.name.clear();
+  }
+  whole.norm = std::sqrt(squares);
+  whole.elements = elements;
+  whole.shape.reset();
+  whole.digest.reset();
+  whole.sketch.reset();
+}
+
 }  // namespace
 
 void WholeTensors::fuse(const std::vector<std::string>& parts, const std::string& name) {
   const auto stored = parts.size() > 1 ? stacked_parts(parts, tensors_) : nullptr;
-  std::map<std::pair<Phase, Kind>, std::vector<std::size_t>> found;
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const WholeTensorKey& key = tensors_[i].first;
-    const bool is_part = std::find(parts.begin(), parts.end(), key.name) != parts.end();
-    if (is_part) found[{key.phase, key.kind}].push_back(i);
-  }
-  for (const auto& [where, places] : found) {
+  for (const auto& [where, places] : places_of(parts, tensors_)) {
     if (places.size() != parts.size()) continue;
     auto& [key, whole] = tensors_[places[0]];
     key.name = name;
     if (places.size() == 1) continue;
-    double squares = 0;
-    std::int64_t elements = 0;
-    for (const std::size_t place : places) {
-      const WholeTensor& part = tensors_[place].second;
-      squares += part.norm * part.norm;
-      elements += part.elements;
-      if (whole.problem.empty()) whole.problem = part.problem;
-      if (place != places[0]) {
-        whole.non_finite += part.non_finite;
-        tensors_[place].first.name.clear();
-      }
-    }
-    whole.norm = std::sqrt(squares);
-    whole.elements = elements;
-    whole.shape.reset();
-    whole.digest.reset();
-    whole.sketch.reset();
+    join(places, tensors_);
     whole.stored = stored;
   }
   std::erase_if(tensors_, [](const auto& one) { return one.first.name.empty(); });

@@ -82,6 +82,12 @@ void note_unseen_end(RankExit& exit, const fs::path& folder, const std::optional
   exit.detail = "aborted in " + place_in_stacks(folder, exit.rank);
 }
 
+bool was_interrupted(const RankStatus& status, const std::optional<JobEnd>& end) {
+  if (status.raised) return status.error.starts_with("KeyboardInterrupt");
+  // torch.multiprocessing ends a process that is interrupted as one that finished.
+  return status.ended && end && end->interrupted_by != 0 && end->status != 0;
+}
+
 /// `failure`: of the rank's hook; empty: none.
 RankExit exit_of_rank(const fs::path& folder, int rank, const std::string& failure,
                       const std::optional<JobEnd>& end) {
@@ -96,16 +102,12 @@ RankExit exit_of_rank(const fs::path& folder, int rank, const std::string& failu
     exit.detail = "no longer observed: " + failure;
     exit.kind = ExitKind::unfinished;
     exit.cause = ExitCause::interrupted;
-  } else if (status.raised && status.error.starts_with("KeyboardInterrupt")) {
+  } else if (was_interrupted(status, end)) {
     exit.kind = ExitKind::unfinished;
     exit.cause = ExitCause::interrupted;
   } else if (status.raised) {
     exit.kind = ExitKind::raised;
     if (is_loss_of_peer(status.error)) exit.cause = ExitCause::lost_peer;
-  } else if (status.ended && end && end->interrupted_by != 0 && end->status != 0) {
-    // torch.multiprocessing ends a process that is interrupted as one that finished.
-    exit.kind = ExitKind::unfinished;
-    exit.cause = ExitCause::interrupted;
   } else if (status.ended || (end && end->status == 0)) {
     exit.kind = ExitKind::finished;
   } else {

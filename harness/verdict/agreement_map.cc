@@ -70,26 +70,30 @@ std::int64_t AgreementMapFold::see(const StepView& step) {
       ranks[{one.kind, one.phase}].insert(rank);
     }
   }
-  std::map<Key, std::pair<bool, const HeldTensor*>> found;
+  std::map<Key, Disagreement> found;
   for (const auto& [key, held] : tensors) {
     const auto& [kind, phase, name, group, offset] = key.first;
     const bool is_missing = group.empty() && held.holders.size() < ranks.at({kind, phase}).size();
     if (differs(held)) {
       found[key.first] = {false, &held};
     } else if (is_missing) {
-      found.try_emplace(key.first, true, &held);
+      found.try_emplace(key.first, Disagreement{true, &held});
     }
   }
+  note_in_order(found, step.number());
+  return static_cast<std::int64_t>(found.size());
+}
+
+void AgreementMapFold::note_in_order(const std::map<Key, Disagreement>& found, std::int64_t step) {
   std::vector<std::pair<std::int64_t, const Key*>> order;
-  for (const auto& [key, one] : found) order.emplace_back(one.second->seq, &key);
+  for (const auto& [key, one] : found) order.emplace_back(one.held->seq, &key);
   std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
     return std::tie(a.first, *a.second) < std::tie(b.first, *b.second);
   });
   for (const auto& [seq, key] : order) {
-    const auto& [is_missing, held] = found.at(*key);
-    note(*key, step.number(), is_missing, *held);
+    const Disagreement& one = found.at(*key);
+    note(*key, step, one.is_missing, *one.held);
   }
-  return static_cast<std::int64_t>(found.size());
 }
 
 void AgreementMapFold::note(const Key& key, std::int64_t step, bool is_missing,

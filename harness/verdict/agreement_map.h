@@ -38,7 +38,16 @@ class AgreementMapFold {
     std::int64_t last_place = -1;  ///< of a step in which it differs
   };
 
+  /// Of the values of a tensor in a step.
+  struct Disagreement {
+    bool is_missing = false;  ///< on a rank; else the values differ
+    const HeldTensor* held = nullptr;
+  };
+
   bool is_compared(const ObservedTensor& tensor, bool is_first_step = true) const;
+
+  /// In the order in which they were observed.
+  void note_in_order(const std::map<Key, Disagreement>& found, std::int64_t step);
   void note(const Key& key, std::int64_t step, bool is_missing, const HeldTensor& held);
 
   const CellEvidence& cell_;

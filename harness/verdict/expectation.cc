@@ -129,6 +129,16 @@ Check check_error(const ExpectedError& expected, const std::vector<Finding>& fai
   return check;
 }
 
+/// Claims that should be broken were not even judged if the scenario does not make them.
+void check_claims_not_made(CellRecord& cell) {
+  for (const Claim& claim : cell.expectation.breaks) {
+    if (contains(cell.claims, claim)) continue;
+    cell.checks.push_back(check_about(claim, /*is_declared=*/true));
+    cell.checks.back().result = Check::Result::missed;
+    cell.checks.back().text = "the scenario does not make this claim, so it was not judged";
+  }
+}
+
 /// Without this check, an unexplained error could hide behind a declared failure.
 void check_other_errors(CellRecord& cell, const std::vector<Finding>& failures) {
   if (cell.expectation.raises.empty()) return;
@@ -209,12 +219,7 @@ void check_expectation(CellRecord& cell) {
       if (finding.failure) failures.push_back(finding);
     }
   }
-  for (const Claim& claim : cell.expectation.breaks) {
-    if (contains(cell.claims, claim)) continue;
-    cell.checks.push_back(check_about(claim, /*is_declared=*/true));
-    cell.checks.back().result = Check::Result::missed;
-    cell.checks.back().text = "the scenario does not make this claim, so it was not judged";
-  }
+  check_claims_not_made(cell);
   for (const ExpectedError& expected : cell.expectation.raises) {
     cell.checks.push_back(check_error(expected, failures));
   }

@@ -130,7 +130,7 @@ std::vector<std::string> notes_of(const CellEvidence& judged,
     }
   }
   if (has_still_copies) {
-    notes.push_back(
+    notes.emplace_back(
         "the perturbed references equal the reference bit for bit, so no input was perturbed; "
         "tolerances cover only the rounding of a sum");
   }
@@ -305,7 +305,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   if (!job.unsealed.empty()) {
     job.notes.push_back("its files are in no manifest: " + job.unsealed);
   } else if (!is_sealed) {
-    job.faults.push_back("no manifest of its files was written when it ended");
+    job.faults.emplace_back("no manifest of its files was written when it ended");
   }
   const std::string index_fault = evidence.index_fault_of(job.folder);
   if (!index_fault.empty()) job.faults.push_back(index_fault);

@@ -84,7 +84,7 @@ std::optional<TableSpec> spec_of(const PublishedValue& value) {
 void MeasuredValues::add(const PublishedTable& table) {
   for (const PublishedValue& value : table.values) {
     const auto spec = is_about(value, cell_.cell) ? spec_of(value) : std::nullopt;
-    if (spec && !find(*spec)) columns_.push_back({*spec, TableColumn(*spec, cell_.processes)});
+    if (spec && !find(*spec)) columns_.emplace_back(*spec, TableColumn(*spec, cell_.processes));
   }
 }
 

@@ -74,6 +74,19 @@ bool lacks_a_rank(const Step& step) {
                      [](const Held& held) { return held.empty(); });
 }
 
+/// Whether a rank holds the tensors of another one with the same bits, and each can be compared.
+bool has_bits_of(const Held& other, const Held& held) {
+  if (held.size() != other.size()) return false;
+  return std::all_of(held.begin(), held.end(), [&](const auto& named) {
+    const Observation& mine = *named.second;
+    const auto found = other.find(named.first);
+    if (found == other.end() || !mine.not_comparable.empty()) return false;
+    const Observation& its = *found->second;
+    return std::tie(mine.dtype, mine.global_shape, mine.digest) ==
+           std::tie(its.dtype, its.global_shape, its.digest);
+  });
+}
+
 /// Whether all ranks hold the same bits of every tensor, and there is at least one. Ranks of a job
 /// that observed nothing do not count.
 bool is_synced(const Step& step) {
@@ -81,16 +94,7 @@ bool is_synced(const Step& step) {
   for (const Held& held : step.ranks) {
     if (held.empty() && step.is_of_job) continue;
     if (!front) front = &held;
-    if (held.empty() || held.size() != front->size()) return false;
-    for (const auto& [name, mine] : held) {
-      const auto first = front->find(name);
-      if (first == front->end() || !mine->not_comparable.empty()) return false;
-      const Observation& other = *first->second;
-      if (std::tie(mine->dtype, mine->global_shape, mine->digest) !=
-          std::tie(other.dtype, other.global_shape, other.digest)) {
-        return false;
-      }
-    }
+    if (held.empty() || !has_bits_of(*front, held)) return false;
   }
   return front != nullptr;
 }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "reports/base/plain_text.h"
@@ -84,7 +85,7 @@ std::string agreement_in_words(const ComparedPair& diff) {
     const auto likeness = static_cast<Likeness>(i);
     has_same_bits = has_same_bits && (likeness == Likeness::equal || count(diff, likeness) == 0);
   }
-  const std::string text = fmt::format(
+  std::string text = fmt::format(
       "{} in {} steps, {} to {}", has_same_bits ? "equal, bit for bit," : "equal up to rounding",
       steps_compared(diff), diff.steps.front().step, diff.steps.back().step);
   const std::size_t alone = std::max(diff.unmatched[0].size(), diff.unmatched[1].size());
@@ -215,21 +216,20 @@ std::vector<std::string> basis_in_words(const ComparedPair& diff) {
   return lines;
 }
 
-std::vector<std::string> lines_of_values(const ComparedPair& diff) {
+void add(std::vector<std::string>& lines, std::vector<std::string> more) {
+  for (std::string& line : more) lines.push_back(std::move(line));
+}
+
+/// Requires: `is_ended_by_fault`.
+std::string meaning_of_fault(const ComparedPair& diff) {
+  const FindingKind kind = diff.result.findings.empty() ? FindingKind::rank_raised_error
+                                                        : diff.result.findings.front().kind;
+  return fmt::format("What it means: lockstep explain {}", name(kind));
+}
+
+/// What values of steps cannot show, or show without deciding anything.
+std::vector<std::string> limits_in_words(const ComparedPair& diff) {
   std::vector<std::string> lines;
-  if (is_ended_by_fault(diff)) {
-    lines.push_back(fmt::format("What it means: lockstep explain {}",
-                                name(diff.result.findings.empty() ? FindingKind::rank_raised_error
-                                                                  : diff.result.findings[0].kind)));
-    if (diff.steps.empty()) return lines;
-  }
-  if (is_of_weights(diff)) {
-    for (std::string& line : lines_of_weights(diff)) lines.push_back(std::move(line));
-    if (const StepDifference* const step = first_different(diff)) {
-      lines.push_back(meaning_in_words(*step));
-    }
-    return lines;
-  }
   if (!diff.without_evidence.empty()) {
     lines.push_back(fmt::format(
         "{} of {} parameters carry no evidence, because their gradients are 0 up to rounding, "
@@ -243,8 +243,17 @@ std::vector<std::string> lines_of_values(const ComparedPair& diff) {
     lines.push_back(
         fmt::format("From step {} on, elements are not finite on both sides.", step->step));
   }
+  return lines;
+}
+
+std::vector<std::string> lines_of_values(const ComparedPair& diff) {
+  std::vector<std::string> lines;
+  if (is_ended_by_fault(diff)) lines.push_back(meaning_of_fault(diff));
+  if (has_nothing_to_compare(diff)) return lines;
+  const bool is_about_weights = is_of_weights(diff);
+  add(lines, is_about_weights ? lines_of_weights(diff) : limits_in_words(diff));
   if (const StepDifference* const step = first_different(diff)) {
-    for (std::string& line : lines_of_step(*step)) lines.push_back(std::move(line));
+    if (!is_about_weights) add(lines, lines_of_step(*step));
     lines.push_back(meaning_in_words(*step));
   }
   return lines;
@@ -300,16 +309,16 @@ std::string verdict_in_words(const ComparedPair& diff) { return in_words(answer_
 
 std::vector<std::string> details_of(const ComparedPair& diff) {
   std::vector<std::string> lines = basis_in_words(diff);
-  for (std::string& line : lines_of_values(diff)) lines.push_back(std::move(line));
+  add(lines, lines_of_values(diff));
   return lines;
 }
 
 std::vector<std::string> lines_of(const ComparedPair& diff) {
   std::vector<std::string> lines{"A: " + side_in_words(diff, 0), "B: " + side_in_words(diff, 1)};
-  for (std::string& line : basis_in_words(diff)) lines.push_back(std::move(line));
+  add(lines, basis_in_words(diff));
   lines.emplace_back("");
   lines.push_back(verdict_in_words(diff));
-  for (std::string& line : lines_of_values(diff)) lines.push_back(std::move(line));
+  add(lines, lines_of_values(diff));
   return lines;
 }
 

@@ -139,7 +139,7 @@ std::string weights_in_words(const ComparedPair& diff) {
 std::vector<std::string> lines_of_weights(const ComparedPair& diff) {
   std::vector<std::string> lines;
   if (diff.matched == 0) return lines;
-  if (first_non_finite(diff)) lines.push_back("Elements are not finite on both sides.");
+  if (first_non_finite(diff)) lines.emplace_back("Elements are not finite on both sides.");
   for (const TiedTensor& one : diff.tied) {
     lines.push_back(fmt::format("Only {} has {}, with the bits of {}: nothing is missing.",
                                 one.side == 0 ? "A" : "B", plain(one.name), plain(one.same)));

@@ -109,7 +109,7 @@ class Console {
   }
 
   std::string output(const std::string& printed) const {
-    const std::string text = folded(printable(printed), screen_.width - 6);
+    std::string text = folded(printable(printed), screen_.width - 6);
     if (is_full()) return text;
     std::size_t begin = text.size();
     for (std::size_t i = 0; i <= kMostLinesOfOutput && begin != text.npos && begin > 0; ++i) {
@@ -304,23 +304,29 @@ class Console {
     return text;
   }
 
-  /// All unexpected cells, the worst last; only their headings if everything is shown above.
-  std::string attention(const std::vector<Section>& sections) const {
-    std::string text = is_full() ? "" : not_run(sections);
-    for (const bool is_failed : {false, true}) {
-      for (const Section& section : sections) {
-        for (const ShownCell* shown : conspicuous_cells(section)) {
-          if (is_failure(result_of(*shown->record)) != is_failed) continue;
-          text += is_full() ? heading(*shown, Naming::in_full) : failure(*shown);
-        }
+  /// The unexpected cells that failed, or the others; only their headings if everything is shown
+  /// above.
+  std::string unexpected(const std::vector<Section>& sections, bool is_failed) const {
+    std::string text;
+    for (const Section& section : sections) {
+      for (const ShownCell* shown : conspicuous_cells(section)) {
+        if (is_failure(result_of(*shown->record)) != is_failed) continue;
+        text += is_full() ? heading(*shown, Naming::in_full) : failure(*shown);
       }
     }
+    return text;
+  }
+
+  /// All unexpected cells, the worst last.
+  std::string attention(const std::vector<Section>& sections) const {
+    std::string text = is_full() ? "" : not_run(sections);
+    text += unexpected(sections, false) + unexpected(sections, true);
     return text.empty() ? "" : text + "\n";
   }
 
   std::string files() const {
     if (screen_.folder.empty()) return "";
-    const std::string text = fmt::format("Files: {}\n", plain(screen_.folder));
+    std::string text = fmt::format("Files: {}\n", plain(screen_.folder));
     const bool has_details = !run_.jobs.empty() || !run_.cells.empty();
     if (is_full() || !has_details) return text;
     const bool has_variants = has_one_scenario_ || screen_.verbosity == Verbosity::variants;
@@ -330,7 +336,7 @@ class Console {
 
   std::string verdict() const {
     const std::string sentence = verdict_sentence(run_);
-    const std::string text = lines(sentence, 0);
+    std::string text = lines(sentence, 0);
     if (!has_detections(run_)) return text;
     return painted(text, result_of_status(exit_status(run_)), screen_, 0, sentence.find(':'));
   }

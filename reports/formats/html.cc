@@ -140,6 +140,17 @@ std::string title_of_page(const RunRecord& run) {
                                          counted(run.cells.size(), "cell"));
 }
 
+/// Adds those of the pair that the comparison is judged by.
+std::string findings_in_html(const Comparison& comparison, HtmlFindings& findings) {
+  if (comparison.pairs.empty()) return "";
+  const ComparedPair& judged = comparison.pairs.back();
+  std::vector<ShownFinding> shown;
+  for (const Finding& finding : judged.result.findings) {
+    shown.push_back({&finding, finding.sentence});
+  }
+  return findings.add({title_of(comparison), label_of(judged), "", ""}, shown);
+}
+
 }  // namespace
 
 std::string render_html(const RunRecord& given) {
@@ -170,13 +181,7 @@ std::string render_html(const RunRecord& given) {
   for (const Comparison& comparison : run.comparisons) {
     parts.push_back(
         section_of(comparison, fmt::format("part-{}", parts.size() + 1), is_comparison));
-    if (comparison.pairs.empty()) continue;
-    const ComparedPair& judged = comparison.pairs.back();
-    std::vector<ShownFinding> shown;
-    for (const Finding& finding : judged.result.findings) {
-      shown.push_back({&finding, finding.sentence});
-    }
-    parts.back().body += findings.add({title_of(comparison), label_of(judged), "", ""}, shown);
+    parts.back().body += findings_in_html(comparison, findings);
   }
   std::vector<std::string> notes = notes_in_html(run);
   if (cells.without_charts() > 0) {

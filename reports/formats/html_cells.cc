@@ -116,6 +116,26 @@ std::string variable_of(const RunRecord& run, std::string_view wanted) {
   return "";
 }
 
+std::string matrix_in_html(const Section& section) {
+  std::string text;
+  for (const MatrixVariant& variant : matrix_lines(section)) {
+    std::vector<std::string> lines;
+    for (const MatrixLine& line : variant.lines) {
+      if (lines.size() == kMostTableRows) break;
+      lines.push_back((line.mark == ' ' ? "" : fmt::format("<b>{}</b> ", line.mark)) +
+                      in_html(line_text(variant, line)));
+    }
+    text += html_details(in_html(variant.title), html_list(lines), variant.lines.size() < 12);
+  }
+  return text + fmt::format("<p>{}</p>\n", in_html(matrix_footnote(section)));
+}
+
+std::string tables_in_html(const Section& section) {
+  std::string charts;
+  for (const Table* table : section.tables) charts += html_chart_of(*table);
+  return side_by_side_charts(charts);
+}
+
 }  // namespace
 
 Tone tone_of(Result result) {
@@ -126,8 +146,8 @@ Tone tone_of(Result result) {
 /// A link if the run says which commit of which repository it is of, and the file is one of it.
 std::string HtmlCells::source_link(const SourcePlace& place) const {
   if (place.file.empty()) return "";
-  const std::string shown = fmt::format("<code>{}{}</code>", in_html(place.file, 300),
-                                        place.line.empty() ? "" : ":" + in_html(place.line));
+  std::string shown = fmt::format("<code>{}{}</code>", in_html(place.file, 300),
+                                  place.line.empty() ? "" : ":" + in_html(place.line));
   const std::string server = variable_of(run_, "GITHUB_SERVER_URL");
   const std::string repository = variable_of(run_, "GITHUB_REPOSITORY");
   const std::string commit = variable_of(run_, "GITHUB_SHA");
@@ -141,7 +161,7 @@ std::string HtmlCells::source_link(const SourcePlace& place) const {
 }
 
 std::string HtmlCells::charts(const Execution& execution) {
-  const std::string text = html_charts(execution);
+  std::string text = html_charts(execution);
   if (chart_bytes_ > 0 && chart_bytes_ + text.size() > kMostOfCharts) {
     ++without_charts_;
     return "";
@@ -178,23 +198,7 @@ std::string HtmlCells::details(const ShownCell& shown, Naming naming, bool is_op
 }
 
 std::string HtmlCells::section(const Section& section, bool opens_first) {
-  std::string text;
-  if (section.is_matrix) {
-    for (const MatrixVariant& variant : matrix_lines(section)) {
-      std::vector<std::string> lines;
-      for (const MatrixLine& line : variant.lines) {
-        if (lines.size() == kMostTableRows) break;
-        lines.push_back((line.mark == ' ' ? "" : fmt::format("<b>{}</b> ", line.mark)) +
-                        in_html(line_text(variant, line)));
-      }
-      text += html_details(in_html(variant.title), html_list(lines), variant.lines.size() < 12);
-    }
-    text += fmt::format("<p>{}</p>\n", in_html(matrix_footnote(section)));
-  } else {
-    std::string charts;
-    for (const Table* table : section.tables) charts += html_chart_of(*table);
-    text += side_by_side_charts(charts);
-  }
+  std::string text = section.is_matrix ? matrix_in_html(section) : tables_in_html(section);
   const Naming naming = section.is_matrix ? Naming::with_axes : Naming::variant;
   bool is_first = opens_first;
   for (const ShownCell* cell : cells_to_show(section)) {

@@ -93,7 +93,7 @@ std::string drift_chart(const StepSeries& series) {
 /// A line of steps: green where ranks agree, red where they differ. Each part is wide enough to be
 /// seen.
 std::string strip(const AgreementMap& map, const TensorCourse& tensor) {
-  const double all = static_cast<double>(map.last_step - map.first_step + 1);
+  const auto all = static_cast<double>(map.last_step - map.first_step + 1);
   const double least = all / 160;
   std::string parts;
   for (const DifferingRun& run : tensor.runs) {
@@ -170,6 +170,51 @@ std::string value_cell(const Table& table, const Table::Entry& entry, std::size_
   return text.starts_with("L2 ~") ? text.substr(3) : text;
 }
 
+struct ShownRanks {
+  std::vector<std::size_t> shown;  ///< by group
+  std::size_t left_out = 0;        ///< the most of a group that have no column
+};
+
+ShownRanks shown_ranks(const Table& table) {
+  ShownRanks ranks;
+  for (std::size_t group = 0; group < table.spec.groups.size(); ++group) {
+    const std::size_t all = ranks_of(table, group);
+    ranks.shown.push_back(std::min(all, kMostColumns));
+    ranks.left_out = std::max(ranks.left_out, all - ranks.shown.back());
+  }
+  return ranks;
+}
+
+std::vector<HtmlColumn> columns_of(const Table& table, const ShownRanks& ranks) {
+  const bool is_drift = table.spec.quantity == Quantity::drift;
+  std::vector<HtmlColumn> columns{{"Step", true}};
+  for (std::size_t group = 0; group < table.spec.groups.size(); ++group) {
+    const std::string heading = group_heading(table, group);
+    for (std::size_t rank = 0; rank < ranks.shown[group]; ++rank) {
+      columns.push_back(
+          {heading + (is_drift ? "drift" : fmt::format("rank {}", rank)), true, Plotted::line});
+    }
+    if (!is_drift) columns.push_back({heading + "synced", true});
+    if (has_drift(table)) columns.push_back({heading + "drift", true});
+  }
+  return columns;
+}
+
+/// In the order of `columns_of`.
+std::vector<std::string> cells_of(const Table& table, const Table::Row& row,
+                                  const ShownRanks& ranks) {
+  std::vector<std::string> cells{step_text(table, row)};
+  for (std::size_t group = 0; group < table.spec.groups.size(); ++group) {
+    const Table::Entry entry = entry_of(row, group);
+    for (std::size_t rank = 0; rank < ranks.shown[group]; ++rank) {
+      cells.push_back(value_cell(table, entry, rank));
+    }
+    if (table.spec.quantity != Quantity::drift) cells.push_back(synced_text(table.spec, entry));
+    if (has_drift(table)) cells.push_back(entry.drift ? number_in_html(*entry.drift) : "-");
+  }
+  return cells;
+}
+
 }  // namespace
 
 std::string html_charts(const Execution& execution) {
@@ -185,40 +230,14 @@ std::string side_by_side_charts(const std::string& charts) {
 
 std::string html_chart_of(const Table& table) {
   const TableSpec& spec = table.spec;
-  const bool is_drift = spec.quantity == Quantity::drift;
-  std::vector<HtmlColumn> columns{{"Step", true}};
-  std::size_t left_out = 0;
-  std::vector<std::size_t> shown;  // ranks, by group
-  for (std::size_t group = 0; group < spec.groups.size(); ++group) {
-    const std::string heading = group_heading(table, group);
-    const std::size_t ranks = ranks_of(table, group);
-    shown.push_back(std::min(ranks, kMostColumns));
-    for (std::size_t rank = 0; rank < shown.back(); ++rank) {
-      columns.push_back(
-          {heading + (is_drift ? "drift" : fmt::format("rank {}", rank)), true, Plotted::line});
-    }
-    left_out = std::max(left_out, ranks - shown.back());
-    if (!is_drift) columns.push_back({heading + "synced", true});
-    if (has_drift(table)) columns.push_back({heading + "drift", true});
-  }
-  HtmlTable rows(in_html(spec.title), columns);
-  for (const Table::Row& row : table.rows) {
-    std::vector<std::string> cells{step_text(table, row)};
-    for (std::size_t group = 0; group < spec.groups.size(); ++group) {
-      const Table::Entry entry = entry_of(row, group);
-      for (std::size_t rank = 0; rank < shown[group]; ++rank) {
-        cells.push_back(value_cell(table, entry, rank));
-      }
-      if (!is_drift) cells.push_back(synced_text(spec, entry));
-      if (has_drift(table)) cells.push_back(entry.drift ? number_in_html(*entry.drift) : "-");
-    }
-    rows.add(cells);
-  }
-  const bool is_log = is_drift || spec.quantity == Quantity::distance;
+  const ShownRanks ranks = shown_ranks(table);
+  HtmlTable rows(in_html(spec.title), columns_of(table, ranks));
+  for (const Table::Row& row : table.rows) rows.add(cells_of(table, row, ranks));
+  const bool is_log = spec.quantity == Quantity::drift || spec.quantity == Quantity::distance;
   std::string text = rows.with_chart(is_log ? ChartAxis::log : ChartAxis::by_range, "");
-  if (left_out > 0) {
+  if (ranks.left_out > 0) {
     text += fmt::format("<p class=\"soft\">The first {} ranks are shown; {} are left out.</p>\n",
-                        kMostColumns, left_out);
+                        kMostColumns, ranks.left_out);
   }
   return text;
 }

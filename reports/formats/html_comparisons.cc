@@ -87,37 +87,59 @@ const StepDifference* find_step(const ComparedPair& diff, std::int64_t number) {
   return found == diff.steps.end() || found->step != number ? nullptr : &*found;
 }
 
+std::string distance_chart(const std::vector<NamedPair>& diffs,
+                           const std::vector<std::int64_t>& steps) {
+  std::vector<HtmlColumn> columns{{"Step of A", true}};
+  for (const NamedPair& one : diffs) {
+    columns.push_back({in_html(prefix_of(one)) + "weights apart", true, Plotted::line});
+  }
+  HtmlTable table("Distance of the weights before each step, over their norm", columns);
+  for (const std::int64_t number : steps) {
+    std::vector<std::string> cells{std::to_string(number)};
+    for (const NamedPair& one : diffs) {
+      const StepDifference* const step = find_step(*one.pair, number);
+      const bool is_known = step && step->weights_apart;
+      cells.push_back(is_known ? number_in_html(*step->weights_apart) : "-");
+    }
+    table.add(cells);
+  }
+  return table.with_chart(ChartAxis::log, "relative L2 distance");
+}
+
+std::vector<HtmlColumn> likeness_columns(const std::vector<NamedPair>& diffs) {
+  std::vector<HtmlColumn> columns{{"Step of A", true}};
+  for (const NamedPair& one : diffs) {
+    for (const Likeness likeness : kMostUnlikeFirst) {
+      const bool is_line = is_plotted(likeness) || diffs.size() == 1;
+      columns.push_back({in_html(prefix_of(one)) + likeness_in_words(likeness), true,
+                         is_line ? Plotted::line : Plotted::none});
+    }
+  }
+  return columns;
+}
+
+std::string likeness_chart(const std::vector<NamedPair>& diffs,
+                           const std::vector<std::int64_t>& steps) {
+  HtmlTable table("Tensors by likeness, step by step", likeness_columns(diffs));
+  for (const std::int64_t number : steps) {
+    std::vector<std::string> cells{std::to_string(number)};
+    for (const NamedPair& one : diffs) {
+      const StepDifference* const step = find_step(*one.pair, number);
+      for (const Likeness likeness : kMostUnlikeFirst) {
+        cells.push_back(step ? std::to_string(step->count(likeness)) : "-");
+      }
+    }
+    table.add(cells);
+  }
+  return table.with_chart(ChartAxis::linear, "tensors");
+}
+
 std::string step_charts(const std::vector<NamedPair>& diffs) {
   std::size_t observed = 0;
   const std::vector<std::int64_t> steps = steps_to_chart(diffs, observed);
   if (steps.size() < 2) return "";
-  std::vector<HtmlColumn> apart{{"Step of A", true}}, counts{{"Step of A", true}};
-  for (const NamedPair& one : diffs) {
-    const std::string before = in_html(prefix_of(one));
-    apart.push_back({before + "weights apart", true, Plotted::line});
-    for (const Likeness likeness : kMostUnlikeFirst) {
-      counts.push_back({fmt::format("{}{}", before, likeness_in_words(likeness)), true,
-                        is_plotted(likeness) || diffs.size() == 1 ? Plotted::line : Plotted::none});
-    }
-  }
-  HtmlTable distances("Distance of the weights before each step, over their norm", apart);
-  HtmlTable likeness("Tensors by likeness, step by step", counts);
-  for (const std::int64_t number : steps) {
-    std::vector<std::string> distance{std::to_string(number)}, count = distance;
-    for (const NamedPair& one : diffs) {
-      const StepDifference* const step = find_step(*one.pair, number);
-      const bool is_known = step && step->weights_apart;
-      distance.push_back(is_known ? number_in_html(*step->weights_apart) : "-");
-      for (const Likeness like : kMostUnlikeFirst) {
-        count.push_back(step ? std::to_string(step->count(like)) : "-");
-      }
-    }
-    distances.add(distance);
-    likeness.add(count);
-  }
-  std::string text = "<div class=\"charts\">\n" +
-                     distances.with_chart(ChartAxis::log, "relative L2 distance") +
-                     likeness.with_chart(ChartAxis::linear, "tensors") + "</div>\n";
+  std::string text = "<div class=\"charts\">\n" + distance_chart(diffs, steps) +
+                     likeness_chart(diffs, steps) + "</div>\n";
   if (observed > steps.size()) {
     text += fmt::format(
         "<p class=\"soft\">Of {} compared steps, {} are shown: the first, the last, every change "

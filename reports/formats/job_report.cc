@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <utility>
 
 #include "reports/base/plain_text.h"
 #include "reports/formats/shown_findings.h"
@@ -189,7 +190,7 @@ std::string why_undecided(const JobRecord& job) {
   if (const ClaimResult* const open = first_undecided(job)) {
     return fmt::format("{}: {}", sentence(open->claim), open->reason);
   }
-  if (const std::string unmet = unmet_demand(job); !unmet.empty()) return unmet;
+  if (std::string unmet = unmet_demand(job); !unmet.empty()) return unmet;
   if (job.processes == 0) return "it was not run";
   return job.results.empty() ? "nothing was claimed" : "its ranks were ended before they finished";
 }
@@ -220,6 +221,93 @@ std::string without_verdict(const std::string& words) {
     if (words.starts_with(verdict)) return words.substr(verdict.size());
   }
   return words;
+}
+
+/// What the heading, which has the first fault, leaves out.
+std::vector<std::string> findings_in_words(const JobRecord& job,
+                                           const std::vector<ShownFinding>& findings) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 1; i < job.faults.size(); ++i) lines.push_back(job.faults[i]);
+  for (const ShownFinding& shown : findings) lines.push_back(shown.sentence);
+  if (const std::string kind = kind_of_first(job); !kind.empty()) {
+    lines.push_back(fmt::format("what it means: lockstep explain {}", kind));
+  }
+  return lines;
+}
+
+/// Those that the heading does not name.
+std::vector<std::string> other_undecided_claims(const JobRecord& job) {
+  std::vector<std::string> lines;
+  if (is_recording(job)) return lines;
+  const ClaimResult* const named =
+      verdict_of(job) == Verdict::undecided ? first_undecided(job) : nullptr;
+  for (const ClaimResult& result : job.results) {
+    if (result.verdict != Verdict::undecided || &result == named) continue;
+    lines.push_back(fmt::format("undecided: {}: {}", sentence(result.claim), result.reason));
+  }
+  return lines;
+}
+
+/// In what sense claims hold that do not hold bit for bit, or not at every point of a step.
+std::vector<std::string> reservations_in_words(const JobRecord& job) {
+  std::vector<std::string> lines;
+  for (const ClaimResult& result : job.results) {
+    if (result.verdict != Verdict::holds || !result.margin || !result.tolerance) continue;
+    lines.push_back(fmt::format(
+        "{} up to rounding, as of replicas that each rank computes for itself: apart by at most "
+        "{:.2g} of their norm, where {:.2g} is rounding",
+        sentence(result.claim), *result.margin * *result.tolerance, *result.tolerance));
+  }
+  for (const ClaimResult& result : job.results) {
+    const bool is_told = result.reduced_in_step > 0 && result.verdict == Verdict::holds;
+    if (is_told) lines.push_back(reduced_in_words(job, result));
+  }
+  return lines;
+}
+
+/// Of which parameters values were compared, and why those of others were not.
+std::vector<std::string> compared_in_words(const JobRecord& job) {
+  std::vector<std::string> lines;
+  if (verdict_of(job) != Verdict::holds && job.coverage.parameters > 0) {
+    lines.push_back(coverage_in_words(job));
+  }
+  if (is_recording(job)) {
+    lines.push_back(recording_in_words(job));
+    return lines;
+  }
+  for (const NotCompared& one : job.coverage.not_compared) {
+    lines.push_back(
+        fmt::format("not compared: {} ({}): {}", one.example,
+                    one.count == 1 ? "one parameter" : fmt::format("{} such parameters", one.count),
+                    one.reason));
+  }
+  return lines;
+}
+
+/// Steps without rows, and updates that were not seen.
+std::vector<std::string> unobserved_in_words(const JobRecord& job) {
+  std::vector<std::string> lines;
+  if (job.steps.thinned > 0) {
+    lines.push_back(
+        fmt::format("the rows of {} steps in which all ranks agreed were removed: --history",
+                    job.steps.thinned));
+  }
+  if (job.thinned_after > 0) {
+    lines.push_back(fmt::format(
+        "after step {} one of 100 steps was observed: --history was used up", job.thinned_after));
+  }
+  if (job.captured_updates > 0) {
+    lines.push_back(
+        fmt::format("{} captured in a CUDA graph: what replays of it changed was not observed",
+                    job.captured_updates == 1
+                        ? "one step of an optimizer was"
+                        : fmt::format("{} steps of optimizers were", job.captured_updates)));
+  }
+  return lines;
+}
+
+void add(std::vector<std::string>& lines, std::vector<std::string> more) {
+  for (std::string& line : more) lines.push_back(std::move(line));
 }
 
 std::string nothing_observed(const JobRecord& job) {
@@ -266,41 +354,11 @@ std::string heading_of(const JobRecord& job) {
 }
 
 std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownFinding>& findings) {
-  std::vector<std::string> lines;
-  for (std::size_t i = 1; i < job.faults.size(); ++i) lines.push_back(job.faults[i]);
-  for (const ShownFinding& shown : findings) lines.push_back(shown.sentence);
-  if (const std::string kind = kind_of_first(job); !kind.empty()) {
-    lines.push_back(fmt::format("what it means: lockstep explain {}", kind));
-  }
-  const bool has_other_heading = verdict_of(job) != Verdict::undecided;
-  for (const ClaimResult& result : job.results) {
-    if (result.verdict != Verdict::undecided || is_recording(job)) continue;
-    if (!has_other_heading && &result == first_undecided(job)) continue;
-    lines.push_back(fmt::format("undecided: {}: {}", sentence(result.claim), result.reason));
-  }
-  for (const ClaimResult& result : job.results) {
-    if (result.verdict != Verdict::holds || !result.margin || !result.tolerance) continue;
-    lines.push_back(fmt::format(
-        "{} up to rounding, as of replicas that each rank computes for itself: apart by at most "
-        "{:.2g} of their norm, where {:.2g} is rounding",
-        sentence(result.claim), *result.margin * *result.tolerance, *result.tolerance));
-  }
-  for (const ClaimResult& result : job.results) {
-    const bool is_told = result.reduced_in_step > 0 && result.verdict == Verdict::holds;
-    if (is_told) lines.push_back(reduced_in_words(job, result));
-  }
-  if (verdict_of(job) != Verdict::holds && job.coverage.parameters > 0) {
-    lines.push_back(coverage_in_words(job));
-  }
-  if (is_recording(job)) lines.push_back(recording_in_words(job));
-  for (const NotCompared& one : job.coverage.not_compared) {
-    if (is_recording(job)) break;
-    lines.push_back(
-        fmt::format("not compared: {} ({}): {}", one.example,
-                    one.count == 1 ? "one parameter" : fmt::format("{} such parameters", one.count),
-                    one.reason));
-  }
-  for (std::string& line : ended_in_words(job)) lines.push_back(std::move(line));
+  std::vector<std::string> lines = findings_in_words(job, findings);
+  add(lines, other_undecided_claims(job));
+  add(lines, reservations_in_words(job));
+  add(lines, compared_in_words(job));
+  add(lines, ended_in_words(job));
   if (job.command_status.value_or(0) != 0 && all_finished(job.exits) && !job.exits.empty()) {
     lines.push_back(fmt::format("all ranks finished, but the command ended with status {}",
                                 *job.command_status));
@@ -308,24 +366,9 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
   if (const Finding* const first = first_difference(job)) {
     lines.push_back(traffic_in_words(job, first->step));
   }
-  if (job.steps.thinned > 0) {
-    lines.push_back(
-        fmt::format("the rows of {} steps in which all ranks agreed were removed: --history",
-                    job.steps.thinned));
-  }
-  if (job.thinned_after > 0) {
-    lines.push_back(fmt::format(
-        "after step {} one of 100 steps was observed: --history was used up", job.thinned_after));
-  }
-  if (job.captured_updates > 0) {
-    lines.push_back(
-        fmt::format("{} captured in a CUDA graph: what replays of it changed was not observed",
-                    job.captured_updates == 1
-                        ? "one step of an optimizer was"
-                        : fmt::format("{} steps of optimizers were", job.captured_updates)));
-  }
-  for (std::string& line : skips_in_words(job)) lines.push_back(std::move(line));
-  for (std::string& line : differing_settings(job)) lines.push_back(std::move(line));
+  add(lines, unobserved_in_words(job));
+  add(lines, skips_in_words(job));
+  add(lines, differing_settings(job));
   for (const std::string& note : job.notes) lines.push_back("note: " + note);
   return lines;
 }

@@ -1,3 +1,5 @@
+#include <cstddef>
+
 #include "reports/formats/markdown_page.h"
 #include "reports/formats/renderer.h"
 
@@ -10,7 +12,7 @@ namespace {
 constexpr PageLimits kComment{59'500, 10'000};
 
 /// GitHub drops the summary of a step as a whole if it has more than 1 MiB.
-constexpr PageLimits kJobSummary{900 * 1024, 100'000};
+constexpr PageLimits kJobSummary{std::size_t{900} * 1024, 100'000};
 
 }  // namespace
 

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "reports/base/names.h"
 #include "reports/comparison/comparison_report.h"
@@ -119,7 +118,7 @@ std::vector<Column> detection_columns(const RunRecord& run) {
     std::vector<std::string> row{line.scenario + on_device(line.device), std::to_string(line.cells),
                                  fmt::format("{} of {}", line.found, line.declared)};
     for (const int cells : line.results) row.push_back(std::to_string(cells));
-    append_row(columns, std::move(row));
+    append_row(columns, row);
   }
   return columns;
 }
@@ -139,7 +138,7 @@ std::string cost_text(const Section& section) {
                                    count_text(cost.collectives), count_text(cost.bytes),
                                    time_text(cost.step_s)};
     if (shows_memory) cells.push_back(bytes_text(cost.memory));
-    append_row(columns, std::move(cells));
+    append_row(columns, cells);
   }
   if (!has_fixed) return "";
   const std::string_view sharing =

@@ -276,7 +276,7 @@ std::string margin_in_words(const ClaimResult& result) {
                        : fmt::format("above the reference by {:.2g} %", 10 * margin);
   }
   if (margin == 0) return "equal to the reference bit for bit";
-  const std::string off = fmt::format(
+  std::string off = fmt::format(
       "off by at most {} the tolerance",
       margin > 1 ? fmt::format("{:.2g} times", margin) : fmt::format("{:.3g} % of", 100 * margin));
   // A record may lack it.
