@@ -37,7 +37,7 @@ std::string fix_in_words(const Comparison& comparison) {
     case FixOutcome::new_fault:
       return fmt::format("{}: {}", name(outcome), fault_in_words(after));
     case FixOutcome::not_shown:
-      return fmt::format("{} before the fix: {}", name(outcome), verdict_in_words(before));
+      return fmt::format("{} BEFORE THE FIX: {}", name(outcome), verdict_in_words(before));
     case FixOutcome::not_decided:
       break;
   }

@@ -121,6 +121,8 @@ LISTED = {
     ("docs/performance.md", "build/release/bin/lockstep watch --out $(mktemp -du) -- "
      "torchrun --standalone --nproc-per-node 2 tests/bench/peer_training.py"): Listed(slow=True),
     ("docs/performance.md", "ci/build release"): BUILDS,
+    ("docs/performance.md", "TMPDIR=/dev/shm build/release/bin/linear_tests --gtest_output=xml:slopes.xml"):
+        Listed(cannot="linear_tests runs in ci/test by itself, and shared memory is watched by other tests"),
     ("docs/performance.md", "cmake --preset release -B build/plain -D LOCKSTEP_HARDENING=OFF"): BUILDS,
     ("docs/performance.md", "cmake --build build/plain --target lockstep fingerprint_bench"): BUILDS,
     ("docs/performance.md",

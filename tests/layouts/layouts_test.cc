@@ -234,11 +234,12 @@ TEST(WrongDiff, IsRefusedWithASentence) {
   EXPECT_THAT(refused("single1 nowhere"), HasSubstr("nowhere"));
   EXPECT_THAT(refused("single1 ddp2 tp2"), HasSubstr("3 runs"));
   EXPECT_THAT(refused("--expect fixed single1 ddp2"), HasSubstr("three with --expect fixed"));
-  EXPECT_THAT(refused("--expect gone single1 ddp2"), HasSubstr("bug or fixed"));
+  EXPECT_THAT(refused("--expect gone single1 ddp2"), HasSubstr("hangs or fixed"));
   EXPECT_THAT(refused("--align 3 single1 ddp2"), HasSubstr("A=100,B=1"));
   EXPECT_THAT(refused("--until x single1 ddp2"), HasSubstr("'x'"));
   EXPECT_THAT(refused("--map nowhere single1 ddp2"), HasSubstr("nowhere"));
-  EXPECT_THAT(refused("--format csv single1 ddp2"), HasSubstr("console, html, json, keys"));
+  EXPECT_THAT(refused("--format tex single1 ddp2"), HasSubstr("console, csv, github, html, json"));
+  EXPECT_THAT(refused("--format html,json single1 ddp2"), HasSubstr("several with --out DIR"));
   write_text(Trainings::get().folder() / "half", "first.weight\n");
   EXPECT_THAT(refused("--map half single1 ddp2"), HasSubstr("an old name and a new one"));
   write_text(Trainings::get().folder() / "twice", "first.weight a\nhead.weight a\n");
