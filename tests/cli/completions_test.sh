@@ -53,7 +53,7 @@ completes "--expect" diff --exp
 completes "--timeout" doctor --t
 if [[ $shell == bash ]]; then
   completes "html" diff --format = h           # as bash cuts --format=h
-  completes "console html json keys" diff --format =
+  completes "console csv github html json junit keys markdown summary" diff --format =
   completes "" report runs/                    # files, by `-o default`
   completes "" watch -- torch
 else
