@@ -235,7 +235,7 @@ std::string markdown_page(const RunRecord& given, const PageLimits& limits) {
   const RunRecord run = without_secrets(given);
   const std::string head = head_of(run);
   const std::vector<Section> sections = sections_of(run);
-  Folds folds(limits.of_list);
+  Folds folds(limits.of_list, limits.is_brief);
   for (std::size_t i = 0; i < run.jobs.size(); ++i) {
     folds.add(run.jobs[i], run.jobs.size() == 1 ? "Job" : fmt::format("Job {}", i + 1));
   }

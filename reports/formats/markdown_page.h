@@ -11,6 +11,8 @@ namespace lockstep {
 struct PageLimits {
   std::size_t bytes = 0;    ///< of the page
   std::size_t of_list = 0;  ///< bytes of the points of one cell or job
+  bool is_brief =
+      false;  ///< of a job's tables only the charts; without any, some rows of the first
 };
 
 /// The report as one page of GitHub's Markdown: a title with the verdict, a table of at most

@@ -212,12 +212,35 @@ void Folds::add(const JobRecord& job, const std::string& title) {
   if (text == "\n" && job.tables.empty()) return;
   open(part, title, heading_of(job));
   if (text != "\n") put(part, text);
+  if (is_brief_) {
+    add_in_brief(job);
+  } else {
+    add_tables(job, part == Part::wrong);
+  }
+}
+
+void Folds::add_tables(const JobRecord& job, bool is_wrong) {
   for (const Table& table : job.tables) {
     const std::string charts = drift_charts(table);
-    const bool is_evidence = part == Part::wrong && !charts.empty();
+    const bool is_evidence = is_wrong && !charts.empty();
     if (is_evidence) put(Part::chart, charts);
     put(Part::table, table_details(table_text(table), is_evidence ? "" : charts));
   }
+}
+
+/// What a comment has room for; the other formats have the tables.
+void Folds::add_in_brief(const JobRecord& job) {
+  constexpr std::size_t kMostRows = 6;
+  bool has_chart = false;
+  for (const Table& table : job.tables) {
+    const std::string charts = drift_charts(table);
+    if (!charts.empty()) put(Part::chart, charts);
+    has_chart = has_chart || !charts.empty();
+  }
+  if (has_chart || job.tables.empty()) return;
+  TableLayout layout;
+  layout.most_rows = kMostRows;
+  put(Part::table, table_details(table_text(job.tables.front(), layout)));
 }
 
 /// As the console shows it; the answer is in the page's title or table.

@@ -27,8 +27,8 @@ std::string list_text(const std::vector<std::string>& points, std::size_t most);
 /// The folds of a page, in order: jobs, then the scenarios in their worlds.
 class Folds {
  public:
-  /// `most`: bytes of the list of one cell or job.
-  explicit Folds(std::size_t most) : most_(most) {}
+  /// `most`: bytes of the list of one cell or job. `is_brief`: of the page (`PageLimits`).
+  explicit Folds(std::size_t most, bool is_brief = false) : most_(most), is_brief_(is_brief) {}
 
   /// `title`: of the job in the page, whose table has its name.
   void add(const JobRecord& job, const std::string& title);
@@ -45,8 +45,11 @@ class Folds {
   void put(Part part, const std::string& text);
   void add_cells(const Section& section);
   void add_matrix(const Section& section);
+  void add_tables(const JobRecord& job, bool is_wrong);
+  void add_in_brief(const JobRecord& job);
 
   std::size_t most_;
+  bool is_brief_;
   int folds_ = 0;
   bool has_open_ = false;  ///< the first failure is unfolded
   Pieces pieces_;

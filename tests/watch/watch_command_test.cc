@@ -266,9 +266,10 @@ TEST_F(WatchCommand, NamesTheErrorThatEndsARankBeforeItsFirstStep) {
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_THAT(unwrapped(outcome.err),
               HasSubstr("raised before the first step: ValueError: bad sample 17"));
-  EXPECT_THAT(unwrapped(outcome.err),
-              testing::ContainsRegex(
-                  "rank 1 raised an error at one_training.py:[0-9]+: ValueError: bad sample"));
+  EXPECT_THAT(
+      unwrapped(outcome.err),
+      testing::ContainsRegex(
+          "rank 1 raised an error at [a-z/]*one_training.py:[0-9]+: ValueError: bad sample"));
 }
 
 /// Its hook wrote them as they were; they are masked before the run is sealed.
@@ -522,12 +523,12 @@ TEST_P(FixOfAnError, IsFixedNextToTheReference) {
   const auto summary = nlohmann::json::parse(fix.out).at("comparisons").at(0);
   EXPECT_EQ(summary.at("outcome"), "FIXED");
   EXPECT_EQ(summary.at("compared").at(0).at("outcome"), "raised");
-  EXPECT_THAT(
-      summary.at("compared").at(0).at("sentence").get<std::string>(),
-      testing::ContainsRegex("B raised an error at raising_training.py:[0-9]+ before its first "
-                             "step on ranks 0,1: RuntimeError: Expected to mark a variable ready "
-                             "only once. Parameter at index [0-9] with name block.[a-z]+.[a-z]+ "
-                             "has been marked as ready twice."));
+  EXPECT_THAT(summary.at("compared").at(0).at("sentence").get<std::string>(),
+              testing::ContainsRegex(
+                  "B raised an error at [a-z/]*raising_training.py:[0-9]+ before its first "
+                  "step on ranks 0,1: RuntimeError: Expected to mark a variable ready "
+                  "only once. Parameter at index [0-9] with name block.[a-z]+.[a-z]+ "
+                  "has been marked as ready twice."));
   EXPECT_EQ(diff("--expect fixed {0}.reference {0}.before {0}.before").status, 1);
   EXPECT_EQ(diff("--expect fixed {0}.reference {0}.after {0}.before").status, 1);
   EXPECT_EQ(diff("--expect fixed {0}.reference {0}.after {0}.after").status, 1);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <pugixml.hpp>
 #include <string>
@@ -127,6 +128,7 @@ TEST(FormatsOfAComparison, AgreeWithItsExitStatus) {
                                                                               : "class=\"open\""));
     const std::string page = render_markdown(run);
     EXPECT_EQ(page.substr(0, page.find('\n')).find("all ranks agree"), std::string::npos);
+    EXPECT_LE(std::count(page.begin(), page.end(), '\n'), 40);
     EXPECT_EQ(annotations(run).empty(), status == ExitStatus::as_expected);
     EXPECT_EQ(annotations(run).starts_with("::error"), status == ExitStatus::failed);
     const bool has_finding =
