@@ -11,6 +11,7 @@
 
 #include "reports/record/finding_key.h"
 #include "tests/refusal.h"
+#include "tests/reports/comparison/literal_comparisons.h"
 #include "tests/reports/formats/literal_jobs.h"
 #include "tests/temporary_folder.h"
 
@@ -118,6 +119,20 @@ TEST_F(KnownFindingsTest, ExcuseACellOnlyForFalseAlarms) {
   EXPECT_EQ(exit_status(without_known(run, listed)), ExitStatus::undecided);
   run.cells[0].checks[1].result = Check::Result::missed;
   EXPECT_EQ(exit_status(without_known(run, listed)), ExitStatus::failed);
+}
+
+/// A fix has to show what was there before, so only what is there after it can be known.
+TEST_F(KnownFindingsTest, ExcuseWhatIsThereAfterAFix) {
+  const RunRecord fix =
+      run_with(literal_fix(literal_pair(Likeness::different), literal_pair(Likeness::different)));
+  ASSERT_EQ(exit_status(fix), ExitStatus::failed);
+  const auto listed = known(lines_of_keys(keys_of(fix)));
+  EXPECT_EQ(outcome_of_fix(without_known(fix, listed).comparisons[0]), FixOutcome::fixed);
+  Comparison alone;
+  alone.pairs = {literal_pair(Likeness::different)};
+  EXPECT_EQ(exit_status(without_known(run_with(alone), listed)), ExitStatus::as_expected);
+  alone.pairs[0].result.findings[0].tensors.push_back("another");
+  EXPECT_EQ(exit_status(without_known(run_with(alone), listed)), ExitStatus::failed);
 }
 
 TEST_F(KnownFindingsTest, RefusesALineThatIsNoKey) {
