@@ -12,6 +12,7 @@
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/ranks/exits.h"
 #include "harness/judge/ranks/progress.h"
+#include "reports/record/mismatch_table.h"
 
 namespace lockstep {
 
