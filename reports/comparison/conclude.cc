@@ -161,7 +161,7 @@ void conclude(ComparedPair& diff) {
 }
 
 void conclude_repetition(ComparedPair& diff) {
-  ClaimResult& result = diff.result;
+  ClaimResult& result = diff.result = {};
   result.claim = claim_of(Compared::weight);
   result.comparisons = comparisons_in(diff);
   const bool is_same = !diff.steps.empty() && count(diff, Likeness::rounding) == 0 &&
@@ -169,7 +169,6 @@ void conclude_repetition(ComparedPair& diff) {
                        count(diff, Likeness::different) == 0;
   result.verdict = is_same ? Verdict::holds : Verdict::undecided;
   if (!is_same) result.reason = verdict_in_words(diff);
-  thin(diff);
 }
 
 }  // namespace lockstep

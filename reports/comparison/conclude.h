@@ -4,12 +4,13 @@
 
 namespace lockstep {
 
-/// Ends the comparison of two sides: fills `result` with the verdict and a finding for each kind of
-/// fault in the first step that differs, then leaves out what no report shows, so that a record of
-/// a long training stays small: tensors of most steps, and steps beyond 2000.
+/// Ends the comparison of two sides, once: fills `result` with the verdict and a finding for each
+/// kind of fault in the first step that differs. Of more than 2000 steps it leaves out those that no
+/// report shows, so that the record of a long training stays small.
 void conclude(ComparedPair& diff);
 
-/// The same of a job, A, and its second run, B: the claim is that both have the same bits.
+/// Replaces the result of a concluded pair whose B is the second run of A: the claim is that both
+/// have the same bits.
 void conclude_repetition(ComparedPair& diff);
 
 }  // namespace lockstep

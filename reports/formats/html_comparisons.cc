@@ -4,11 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
-#include <iterator>
-#include <limits>
-#include <map>
 #include <set>
 
 #include "reports/base/plain_text.h"
@@ -19,13 +15,11 @@
 #include "reports/page/html_page.h"
 #include "reports/page/html_table.h"
 #include "reports/page/html_text.h"
-#include "reports/record/thinned_steps.h"
 
 namespace lockstep {
 
 namespace {
 
-constexpr std::size_t kMostChartedSteps = 2000;
 constexpr std::size_t kMostComparedTensors = 5000;
 constexpr std::array kMostUnlikeFirst{Likeness::different, Likeness::undecided,
                                       Likeness::no_evidence, Likeness::rounding, Likeness::equal};
@@ -60,24 +54,26 @@ bool is_plotted(Likeness likeness) {
   return likeness == Likeness::different || likeness == Likeness::undecided;
 }
 
-/// Steps of all comparisons, thinned by the difference of the weights.
-std::vector<std::int64_t> steps_to_chart(const std::vector<NamedPair>& diffs,
-                                         std::size_t& observed) {
-  std::map<std::int64_t, double> apart;
-  std::map<std::int64_t, std::int64_t> states;
+/// Steps of all pairs. A record has no more of them than a chart can show.
+std::vector<std::int64_t> steps_to_chart(const std::vector<NamedPair>& diffs) {
+  std::set<std::int64_t> steps;
   for (const NamedPair& one : diffs) {
-    for (const StepDifference& step : one.pair->steps) {
-      double& furthest = apart[step.step];
-      furthest = std::fmax(furthest, step.weights_apart.value_or(0));
-      states[step.step] = 4 * states[step.step] + (step.count(Likeness::different) > 0   ? 2
-                                                   : step.count(Likeness::undecided) > 0 ? 1
-                                                                                         : 0);
-    }
+    for (const StepDifference& step : one.pair->steps) steps.insert(step.step);
   }
-  observed = apart.size();
-  ThinnedSteps<std::int64_t> thinned(kMostChartedSteps);
-  for (const auto& [step, value] : apart) thinned.add(states[step], value, value, value, step);
-  return thinned.take();
+  return {steps.begin(), steps.end()};
+}
+
+/// "Of 10000 compared steps, 2004 are shown: ..."; empty: all are.
+std::string left_out_in_words(const std::vector<NamedPair>& diffs) {
+  std::string text;
+  for (const NamedPair& one : diffs) {
+    if (!one.pair->all) continue;
+    text += fmt::format(
+        "<p class=\"soft\">{}Of {} compared steps, {} are shown: the first, the last, every change "
+        "of likeness, and the extremes of each interval.</p>\n",
+        in_html(prefix_of(one)), steps_compared(*one.pair), one.pair->steps.size());
+  }
+  return text;
 }
 
 const StepDifference* find_step(const ComparedPair& diff, std::int64_t number) {
@@ -135,18 +131,10 @@ std::string likeness_chart(const std::vector<NamedPair>& diffs,
 }
 
 std::string step_charts(const std::vector<NamedPair>& diffs) {
-  std::size_t observed = 0;
-  const std::vector<std::int64_t> steps = steps_to_chart(diffs, observed);
+  const std::vector<std::int64_t> steps = steps_to_chart(diffs);
   if (steps.size() < 2) return "";
-  std::string text = "<div class=\"charts\">\n" + distance_chart(diffs, steps) +
-                     likeness_chart(diffs, steps) + "</div>\n";
-  if (observed > steps.size()) {
-    text += fmt::format(
-        "<p class=\"soft\">Of {} compared steps, {} are shown: the first, the last, every change "
-        "of likeness, and the extremes of each interval.</p>\n",
-        observed, steps.size());
-  }
-  return text;
+  return "<div class=\"charts\">\n" + distance_chart(diffs, steps) + likeness_chart(diffs, steps) +
+         "</div>\n" + left_out_in_words(diffs);
 }
 
 std::string relative_cell(const TensorDifference& one) {

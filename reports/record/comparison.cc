@@ -65,12 +65,6 @@ std::int64_t StepDifference::count(Likeness likeness) const {
   });
 }
 
-std::int64_t StepDifference::count() const {
-  std::int64_t all = 0;
-  for (std::size_t i = 0; i < kLikenesses; ++i) all += count(static_cast<Likeness>(i));
-  return all;
-}
-
 const TensorDifference* ModuleDifferences::first(Compared quantity, Likeness likeness) const {
   const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const auto& one) {
     return one.quantity == quantity && one.likeness == likeness;

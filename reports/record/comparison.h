@@ -159,9 +159,6 @@ struct StepDifference {
   /// Tensors that have it, without losses and modules.
   std::int64_t count(Likeness likeness) const;
 
-  /// The same of any likeness.
-  std::int64_t count() const;
-
   /// Leaves out the tensors and counts them, to save memory. Losses stay, tensors that are not
   /// finite, and outputs of modules that do not agree.
   void leave_out_tensors();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "reports/comparison/comparison_words.h"
+#include "reports/formats/renderer.h"
 #include "tests/reports/comparison/literal_comparisons.h"
 
 namespace lockstep {
@@ -73,6 +74,21 @@ TEST(Conclusion, KeepsTheStepsThatDecideOfALongTraining) {
   EXPECT_EQ(verdict_in_words(same), "equal up to rounding in 10000 steps, 1 to 10000");
   same.hyperparameters = {"lr is 0.001 in A and 0.002 in B"};
   EXPECT_EQ(verdict_of(same), Verdict::undecided);
+}
+
+/// A repetition has no findings, and keeps the counts of all steps.
+TEST(Conclusion, OfARepetitionReplacesThatOfAReference) {
+  ComparedPair pair = long_pair(10000, 4, Likeness::different);
+  ASSERT_FALSE(pair.result.findings.empty());
+  conclude_repetition(pair);
+  EXPECT_EQ(pair.result.verdict, Verdict::undecided);
+  EXPECT_TRUE(pair.result.findings.empty());
+  EXPECT_EQ(steps_compared(pair), 10000);
+  Comparison repetition;
+  repetition.purpose = ComparisonPurpose::repetition;
+  repetition.pairs = {pair};
+  EXPECT_EQ(render_keys(run_with(repetition)), "");
+  EXPECT_THAT(render_html(run_with(repetition)), testing::HasSubstr("Of 10000 compared steps, "));
 }
 
 }  // namespace
