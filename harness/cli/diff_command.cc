@@ -271,15 +271,16 @@ std::vector<const Renderer*> renderers_of(const DiffWords& words) {
   return renderers;
 }
 
-/// `chosen`: of `--format` without `--out`; null: neither was given.
-void show(const RunRecord& run, const DiffWords& words, const Renderer* chosen,
+/// With `--out`, formats are for files.
+void show(const RunRecord& run, const DiffWords& words,
+          const std::vector<const Renderer*>& renderers,
           const std::optional<KnownFindings>& known) {
-  if (!chosen) {
-    const Screen screen = screen_of(STDOUT_FILENO, Verbosity::overview, words.out);
-    return write_standard_output(render_screen(run, screen) + known_in_words(run, known));
+  const bool has_format = words.out.empty() && !renderers.empty();
+  if (has_format && renderers[0]->format != "console") {
+    return print_in_format(*renderers[0], run, known);
   }
-  if (chosen->format == "github" && show_in_github_step(run, known, stdout)) return;
-  write_standard_output(chosen->render(run));
+  const Screen screen = screen_of(STDOUT_FILENO, Verbosity::overview, words.out);
+  write_standard_output(render_screen(run, screen) + known_in_words(run, known));
 }
 
 ExitStatus diff(const DiffWords& words) {
@@ -295,7 +296,7 @@ ExitStatus diff(const DiffWords& words) {
   if (!words.out.empty()) folder = make_run_folder(words.out, run);
   run.comparisons.push_back(compared(words));
   run.planned = counts_of(run);
-  show(run, words, words.out.empty() && !renderers.empty() ? renderers[0] : nullptr, known);
+  show(run, words, renderers, known);
   if (!folder.empty()) {
     save_record(folder, run);
     const auto unwritten = write_reports(renderers, run, folder.string(), known, stdout);

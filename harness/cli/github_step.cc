@@ -11,6 +11,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "harness/cli/standard_output.h"
 #include "harness/record/whole_file.h"
 #include "reports/base/plain_text.h"
 #include "reports/formats/annotations.h"
@@ -70,6 +71,12 @@ bool show_in_github_step(const RunRecord& run, const std::optional<KnownFindings
   const std::string file = github_variable("GITHUB_STEP_SUMMARY");
   if (!file.empty()) append_summary(run, file);
   return !file.empty();
+}
+
+void print_in_format(const Renderer& renderer, const RunRecord& run,
+                     const std::optional<KnownFindings>& known) {
+  if (renderer.format == "github" && show_in_github_step(run, known, stdout)) return;
+  write_standard_output(renderer.render(run));
 }
 
 std::optional<Error> write_reports(const std::vector<const Renderer*>& renderers,

@@ -21,6 +21,11 @@ namespace lockstep {
 bool show_in_github_step(const RunRecord& run, const std::optional<KnownFindings>& known,
                          std::FILE* log);
 
+/// Prints a run in a format; in a step of GitHub Actions, its summary is the place of that of
+/// `github`.
+void print_in_format(const Renderer& renderer, const RunRecord& run,
+                     const std::optional<KnownFindings>& known);
+
 /// Writes the reports of `--format` into the folder of a run, and shows that of `github` in the
 /// step. Returns why the first could not be written, if one could not; the others are.
 std::optional<Error> write_reports(const std::vector<const Renderer*>& renderers,

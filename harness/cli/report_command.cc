@@ -118,13 +118,6 @@ RunRecord record_of_all(NamedRuns& named) {
   return join_records(std::move(runs));
 }
 
-/// In a step of GitHub Actions its summary is the place of the page.
-void show_in_format(const Renderer& renderer, const RunRecord& run,
-                    const std::optional<KnownFindings>& known) {
-  if (renderer.format == "github" && show_in_github_step(run, known, stdout)) return;
-  write_standard_output(renderer.render(run));
-}
-
 ExitStatus report(const std::vector<std::string>& folders, const std::string& format,
                   Verbosity verbosity, IndexUse use, const std::optional<KnownFindings>& known) {
   const Renderer& renderer = find_renderer(format);
@@ -135,7 +128,7 @@ ExitStatus report(const std::vector<std::string>& folders, const std::string& fo
     if (format == "console") show_on_screen(named, joined, verbosity, known);
     status = worse(status, exit_status(without_known(joined.run, known)));
   }
-  if (format != "console") show_in_format(renderer, record_of_all(named), known);
+  if (format != "console") print_in_format(renderer, record_of_all(named), known);
   return status;
 }
 

@@ -33,11 +33,10 @@ std::string fix_in_words(const Comparison& comparison) {
   switch (outcome) {
     case FixOutcome::fixed:
       return fmt::format("{}: {}", name(outcome), verdict_in_words(after));
-    case FixOutcome::still_there:
-    case FixOutcome::new_fault:
-      return fmt::format("{}: {}", name(outcome), fault_in_words(after));
     case FixOutcome::not_shown:
       return fmt::format("{} BEFORE THE FIX: {}", name(outcome), verdict_in_words(before));
+    case FixOutcome::still_there:
+    case FixOutcome::new_fault:
     case FixOutcome::not_decided:
       break;
   }

@@ -80,11 +80,7 @@ std::string why_undecided(const StepDifference& step) {
 
 /// "equal up to rounding in 6 steps, 1 to 6; 7 of 8 parameters have a partner".
 std::string agreement_in_words(const ComparedPair& diff) {
-  bool has_same_bits = true;
-  for (std::size_t i = 0; i < kLikenesses; ++i) {
-    const auto likeness = static_cast<Likeness>(i);
-    has_same_bits = has_same_bits && (likeness == Likeness::equal || count(diff, likeness) == 0);
-  }
+  const bool has_same_bits = count(diff, Likeness::equal) == count(diff);
   std::string text = fmt::format(
       "{} in {} steps, {} to {}", has_same_bits ? "equal, bit for bit," : "equal up to rounding",
       steps_compared(diff), diff.steps.front().step, diff.steps.back().step);
@@ -169,8 +165,8 @@ std::string loss_in_words(const ComparedPair& diff) {
   return "";
 }
 
-std::string meaning_in_words(const StepDifference& step) {
-  return fmt::format("What it means: lockstep explain {}", name(kind_of(step)));
+std::string meaning_in_words(FindingKind kind) {
+  return fmt::format("What it means: lockstep explain {}", name(kind));
 }
 
 /// Of a side without a step that an error ended, nothing could be compared.
@@ -220,13 +216,6 @@ void add(std::vector<std::string>& lines, std::vector<std::string> more) {
   for (std::string& line : more) lines.push_back(std::move(line));
 }
 
-/// Requires: `is_ended_by_fault`.
-std::string meaning_of_fault(const ComparedPair& diff) {
-  const FindingKind kind = diff.result.findings.empty() ? FindingKind::rank_raised_error
-                                                        : diff.result.findings.front().kind;
-  return fmt::format("What it means: lockstep explain {}", name(kind));
-}
-
 /// What values of steps cannot show, or show without deciding anything.
 std::vector<std::string> limits_in_words(const ComparedPair& diff) {
   std::vector<std::string> lines;
@@ -248,13 +237,13 @@ std::vector<std::string> limits_in_words(const ComparedPair& diff) {
 
 std::vector<std::string> lines_of_values(const ComparedPair& diff) {
   std::vector<std::string> lines;
-  if (is_ended_by_fault(diff)) lines.push_back(meaning_of_fault(diff));
+  if (is_ended_by_fault(diff)) lines.push_back(meaning_in_words(diff.sides[1].fault->kind));
   if (has_nothing_to_compare(diff)) return lines;
   const bool is_about_weights = is_of_weights(diff);
   add(lines, is_about_weights ? lines_of_weights(diff) : limits_in_words(diff));
   if (const StepDifference* const step = first_different(diff)) {
     if (!is_about_weights) add(lines, lines_of_step(*step));
-    lines.push_back(meaning_in_words(*step));
+    lines.push_back(meaning_in_words(kind_of(*step)));
   }
   return lines;
 }

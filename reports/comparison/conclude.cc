@@ -64,12 +64,6 @@ std::vector<Finding> findings_of(const StepDifference& step, const ComparedPair&
   return findings;
 }
 
-std::int64_t comparisons_in(const ComparedPair& diff) {
-  std::int64_t all = 0;
-  for (std::size_t i = 0; i < kLikenesses; ++i) all += count(diff, static_cast<Likeness>(i));
-  return all;
-}
-
 /// Steps in a row of one state are alike in a report.
 std::int64_t state_of(const StepDifference& step) {
   std::int64_t state = step.undecidable.empty() ? 0 : 1;
@@ -145,12 +139,10 @@ void conclude(ComparedPair& diff) {
   result.claim = claim_of(Compared::weight);
   result.verdict =
       diff.matched == 0 && !is_ended_by_fault(diff) ? Verdict::undecided : verdict_of(diff);
-  result.comparisons = comparisons_in(diff);
+  result.comparisons = count(diff);
   if (result.verdict == Verdict::undecided) result.reason = verdict_in_words(diff);
   if (result.verdict == Verdict::violated) {
-    if (is_ended_by_fault(diff) && diff.sides[1].fault) {
-      result.findings.push_back(*diff.sides[1].fault);
-    }
+    if (is_ended_by_fault(diff)) result.findings.push_back(*diff.sides[1].fault);
     if (verdict_of_values(diff) == Verdict::violated) {
       std::ranges::move(findings_of(*first_different(diff), diff),
                         std::back_inserter(result.findings));
@@ -163,7 +155,7 @@ void conclude(ComparedPair& diff) {
 void conclude_repetition(ComparedPair& diff) {
   ClaimResult& result = diff.result = {};
   result.claim = claim_of(Compared::weight);
-  result.comparisons = comparisons_in(diff);
+  result.comparisons = count(diff);
   const bool is_same = !diff.steps.empty() && count(diff, Likeness::rounding) == 0 &&
                        count(diff, Likeness::undecided) == 0 &&
                        count(diff, Likeness::different) == 0;

@@ -42,11 +42,10 @@ class Console {
 
   std::string report() const {
     if (screen_.verbosity == Verbosity::verdict) return verdict();
-    const bool is_comparison = run_.jobs.empty() && run_.cells.empty() && !run_.comparisons.empty();
-    std::string text = is_comparison ? "" : header();
+    std::string text = is_comparison(run_) ? "" : header();
     for (const JobRecord& job : run_.jobs) text += is_full() ? whole_job(job) : job_in_brief(job);
     for (const Comparison& one : run_.comparisons) text += comparison(one) + "\n";
-    if (is_comparison) return text + notes() + files();
+    if (is_comparison(run_)) return text + notes() + files();
     const std::vector<Section> sections = sections_of(run_);
     for (const Section& section : sections) {
       if (is_full()) {
@@ -327,8 +326,7 @@ class Console {
   std::string files() const {
     if (screen_.folder.empty()) return "";
     std::string text = fmt::format("Files: {}\n", plain(screen_.folder));
-    const bool has_details = !run_.jobs.empty() || !run_.cells.empty();
-    if (is_full() || !has_details) return text;
+    if (is_full() || is_comparison(run_)) return text;
     const bool has_variants = has_one_scenario_ || screen_.verbosity == Verbosity::variants;
     return text + fmt::format("Details: lockstep report {} {}\n", plain(shell_word(screen_.folder)),
                               has_variants ? "-vv" : "-v");

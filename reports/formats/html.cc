@@ -129,8 +129,7 @@ std::vector<std::string> notes_in_html(const RunRecord& run) {
 }
 
 std::string title_of_page(const RunRecord& run) {
-  const bool is_comparison = run.jobs.empty() && run.cells.empty() && !run.comparisons.empty();
-  if (is_comparison) return title_of(run.comparisons.front());
+  if (is_comparison(run)) return title_of(run.comparisons.front());
   if (run.jobs.size() == 1 && run.cells.empty()) return title_of(run.jobs[0]);
   std::set<std::string> scenarios;
   for (const CellRecord& cell : run.cells) scenarios.insert(cell.cell.scenario);
@@ -156,10 +155,10 @@ std::string findings_in_html(const Comparison& comparison, HtmlFindings& finding
 std::string render_html(const RunRecord& given) {
   const RunRecord run = without_secrets(given);
   HtmlPage page;
-  const bool is_comparison = run.jobs.empty() && run.cells.empty() && run.comparisons.size() == 1;
+  const bool is_alone = is_comparison(run) && run.comparisons.size() == 1;
   page.title = "Lockstep: " + title_of_page(run);
   page.kicker = "Lockstep report: " + title_of_page(run);
-  page.verdict = in_html(is_comparison ? heading_of(run.comparisons[0]) : verdict_sentence(run));
+  page.verdict = in_html(is_alone ? heading_of(run.comparisons[0]) : verdict_sentence(run));
   page.tone = tone_of_run(run);
   page.lead = lead_of(run);
 

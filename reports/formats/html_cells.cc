@@ -10,6 +10,7 @@
 
 #include "reports/base/plain_text.h"
 #include "reports/base/shell_word.h"
+#include "reports/formats/forge_links.h"
 #include "reports/formats/html_charts.h"
 #include "reports/formats/html_lanes.h"
 #include "reports/formats/job_report.h"
@@ -101,21 +102,6 @@ std::string settings_of(const JobRecord& job) {
   return table.rows() == 0 ? "" : html_details("Configuration", table.with_filter());
 }
 
-/// Characters of an address that begins with https and is no markup.
-bool is_address(std::string_view text) {
-  return text.starts_with("https://") && std::all_of(text.begin(), text.end(), [](char c) {
-           return std::isalnum(static_cast<unsigned char>(c)) ||
-                  std::string_view("-._~:/").find(c) != std::string_view::npos;
-         });
-}
-
-std::string variable_of(const RunRecord& run, std::string_view wanted) {
-  for (const auto& [variable, value] : run.environment.variables) {
-    if (variable == wanted) return value;
-  }
-  return "";
-}
-
 std::string matrix_in_html(const Section& section) {
   std::string text;
   for (const MatrixVariant& variant : matrix_lines(section)) {
@@ -148,14 +134,11 @@ std::string HtmlCells::source_link(const SourcePlace& place) const {
   if (place.file.empty()) return "";
   std::string shown = fmt::format("<code>{}{}</code>", in_html(place.file, 300),
                                   place.line.empty() ? "" : ":" + in_html(place.line));
-  const std::string server = variable_of(run_, "GITHUB_SERVER_URL");
-  const std::string repository = variable_of(run_, "GITHUB_REPOSITORY");
-  const std::string commit = variable_of(run_, "GITHUB_SHA");
-  const bool is_elsewhere = place.file.starts_with('/');
-  if (server.empty() || repository.empty() || commit.empty() || is_elsewhere) return shown;
+  const std::string commit = forge_commit(run_.environment);
   const std::string address =
-      fmt::format("{}/{}/blob/{}/{}", server, repository, commit, place.file);
-  if (!is_address(address)) return shown;
+      forge_address(run_.environment, fmt::format("blob/{}/{}", commit, place.file));
+  const bool is_elsewhere = place.file.starts_with('/');
+  if (commit.empty() || is_elsewhere || address.empty()) return shown;
   return fmt::format("<a href=\"{}{}\" rel=\"noreferrer\">{}</a>", in_html(address),
                      place.line.empty() ? "" : "#L" + in_html(place.line), shown);
 }

@@ -121,7 +121,7 @@ std::string comparison_table(const RunRecord& run, std::size_t most) {
 /// At most kMostTableRows rows, also of a record with both cells and jobs.
 std::string tables_text(const RunRecord& run) {
   std::string compared = comparison_table(run, kMostTableRows / 2);
-  if (run.jobs.empty() && run.cells.empty() && !compared.empty()) return compared;
+  if (is_comparison(run) && !compared.empty()) return compared;
   if (run.jobs.empty()) return detection_table(run, kMostTableRows) + compared;
   if (!has_detections(run)) return job_table(run, kMostTableRows) + compared;
   return job_table(run, kMostTableRows / 2) + detection_table(run, kMostTableRows / 2) + compared;

@@ -85,6 +85,10 @@ std::string sentence_about(const Comparison& comparison) {
 
 }  // namespace
 
+bool is_comparison(const RunRecord& run) {
+  return run.cells.empty() && run.jobs.empty() && !run.comparisons.empty();
+}
+
 bool has_detections(const RunRecord& run) {
   return !run.cells.empty() || (run.jobs.empty() && run.comparisons.empty());
 }

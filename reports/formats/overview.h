@@ -12,6 +12,9 @@ namespace lockstep {
 /// "Everything is as expected: 4 cells, 4 as expected."
 std::string verdict_sentence(const RunRecord& run);
 
+/// Whether a run is comparisons alone.
+bool is_comparison(const RunRecord& run);
+
 /// Whether a report has a detection table: a report of jobs only has none.
 bool has_detections(const RunRecord& run);
 

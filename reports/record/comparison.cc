@@ -159,6 +159,12 @@ std::int64_t count(const ComparedPair& diff, Likeness likeness) {
   return found;
 }
 
+std::int64_t count(const ComparedPair& diff) {
+  std::int64_t all = 0;
+  for (std::size_t i = 0; i < kLikenesses; ++i) all += count(diff, static_cast<Likeness>(i));
+  return all;
+}
+
 namespace {
 
 bool is_ended(SideOutcome outcome) {
@@ -169,7 +175,8 @@ bool is_ended(SideOutcome outcome) {
 }  // namespace
 
 bool is_ended_by_fault(const ComparedPair& diff) {
-  return is_ended(diff.sides[1].outcome) && !is_ended(diff.sides[0].outcome);
+  const auto& [a, b] = diff.sides;
+  return is_ended(b.outcome) && b.fault && !is_ended(a.outcome);
 }
 
 Verdict verdict_of(const ComparedPair& diff) {

@@ -340,6 +340,9 @@ std::int64_t steps_compared(const ComparedPair& diff);
 /// Tensors of all steps that have a likeness.
 std::int64_t count(const ComparedPair& diff, Likeness likeness);
 
+/// The same of any likeness.
+std::int64_t count(const ComparedPair& diff);
+
 /// Whether B ended in a way that values do not show, and A did not: an error, a hang, values that
 /// are not finite. A signal from outside is none.
 bool is_ended_by_fault(const ComparedPair& diff);
