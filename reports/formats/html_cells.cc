@@ -4,8 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
-#include <string_view>
 #include <vector>
 
 #include "reports/base/plain_text.h"
