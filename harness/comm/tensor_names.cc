@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "harness/record/collective_words.h"
+
 namespace lockstep {
 namespace {
 
@@ -60,7 +62,8 @@ class TensorNames {
     const std::lock_guard lock(mutex_);
     const auto [place, is_new] =
         places_.try_emplace(parameter.unsafeGetTensorImpl(), parameters_.size());
-    Parameter known{Weak(parameter.getIntrusivePtr()), named(name), named("gradient of " + name),
+    Parameter known{Weak(parameter.getIntrusivePtr()), named(name),
+                    named(role_in_words(Kind::gradient, name)),
                     named("bucket from the gradient of " + name + " on")};
     if (is_new) {
       parameters_.push_back(std::move(known));

@@ -119,12 +119,12 @@ void explain_ratio(const WholeTensor& a, const WholeTensor& b, double scale, dou
     difference.relative = by_ratio / scale;
     difference.estimate_error.reset();
   }
-  const RatioMeaning meaning =
+  const auto meaning =
       meaning_of_ratio(*difference.ratio, sizes.ranks,
                        std::max(3 * rest / b.norm, difference.tolerance), other_sizes(a, b, sizes));
-  difference.cause = meaning.words;
-  difference.kind = meaning.kind;
-  difference.is_multiple = meaning.kind.has_value();
+  if (!meaning) return;
+  difference.multiple = meaning->ratio;
+  difference.kind = meaning->kind;
 }
 
 /// Of tensors of one structure that do not have the same bits. `scale`: the norm that the distance

@@ -35,8 +35,8 @@ double of_arithmetic(const WholeTensor& a, const WholeTensor& b) {
   return std::min(bound_of(a, b, {}).base, kOfUpdates);
 }
 
-/// "2", "1/2", "3/4" or "1.15".
-std::string factor_in_words(double ratio, double precision) {
+/// The simplest number that a ratio may be: 2, 1/2, 3/4, or 1.15, which is it to 4 digits.
+double simple_factor(double ratio, double precision) {
   constexpr double kOfFractions = 1e-3;  // every number has a fraction this close
   constexpr double kOfWholeNumbers = 0.02;
   for (int below = 1; below <= 16 && precision <= kOfWholeNumbers; ++below) {
@@ -44,16 +44,15 @@ std::string factor_in_words(double ratio, double precision) {
     const bool is_simple = above == 1 || below == 1 || precision <= kOfFractions;
     if (!is_simple || above < 1 || above > 16) continue;
     if (std::abs(ratio - above / below) > precision * ratio) continue;
-    return below == 1 ? fmt::format("{}", above) : fmt::format("{}/{}", above, below);
+    return above / below;
   }
-  return fmt::format("{:.4g}", ratio);
+  return std::stod(fmt::format("{:.4g}", ratio));
 }
 
 /// The gradients agree, so no number of ranks or samples is the cause of a multiple.
 void name_multiple(double rounding, TensorDifference& one) {
-  if (one.is_multiple) {
-    one.is_multiple = false;
-    one.cause.clear();
+  if (one.multiple) {
+    one.multiple.reset();
     one.kind.reset();
   }
   const bool differs = one.likeness >= Likeness::undecided && one.ratio && one.rest;
@@ -62,12 +61,9 @@ void name_multiple(double rounding, TensorDifference& one) {
   if (precision > kLargestBound) return;
   const double ratio = *one.ratio;
   if (ratio > 0 && std::abs(ratio - 1) > precision) {
-    one.is_multiple = true;
-    one.cause =
-        fmt::format("{0}: as by a learning rate times {0}", factor_in_words(ratio, precision));
+    one.multiple = {simple_factor(ratio, precision), precision, {{CauseOfRatio::learning_rate}}};
   } else if (std::abs(ratio + 1) <= precision) {
-    one.is_multiple = true;
-    one.cause = "-1: the sign is flipped";
+    one.multiple = {-1, precision, {{CauseOfRatio::sign_flipped}}};
     one.kind = FindingKind::sign_flipped;
   }
 }

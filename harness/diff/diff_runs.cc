@@ -54,7 +54,7 @@ TensorDifference compare_pair(const TensorPair& pair, bool is_fault, const Compa
     found.likeness = Likeness::different;
     found.ranks = {value.rank};
     found.kind = FindingKind::weights_differ;
-    found.is_multiple = false;
+    found.multiple.reset();
     found.cause = problem;
   }
   found.quantity = pair.quantity;
@@ -99,7 +99,7 @@ class GradientScales {
 /// queries, keys and values are as many. The cosine is at least 2/3 then, but for its own estimate.
 bool may_be_noise_in_part(const TensorDifference& one) {
   constexpr double kSmallestCosine = 0.5;
-  return one.cosine && *one.cosine >= kSmallestCosine && !one.is_multiple && !one.kind;
+  return one.cosine && *one.cosine >= kSmallestCosine && !one.multiple && !one.kind;
 }
 
 /// The gradients of a parameter in all steps so far.
@@ -264,7 +264,7 @@ class StepComparison {
   static void call_noise(const char* cause, TensorDifference& one) {
     one.likeness = Likeness::no_evidence;
     one.cause = cause;
-    one.is_multiple = false;
+    one.multiple.reset();
     one.kind.reset();
   }
 

@@ -64,18 +64,12 @@ Rounding rounding_of(const WholeTensor& tensor) {
   return {unit_roundoff(component), smallest_subnormal(component)};
 }
 
-/// Why tensors differ, whatever their distance is; empty: they may not. A count that is twice as
-/// large is no fault.
+/// Why tensors differ, whatever their distance is, if they are no multiple; empty: they may not.
 std::string sure_difference(const WholeTensor& a, const WholeTensor& b,
                             const TensorDifference& found) {
   if (a.non_finite != b.non_finite) {
     return fmt::format("elements that are not finite: {} in A, {} in B", a.non_finite,
                        b.non_finite);
-  }
-  const bool is_count = a.elements == 1 || roundoff_of(a) == 0;
-  if (found.is_multiple && !is_count) {  // without causes, which are those of gradients
-    const std::size_t end = found.cause.find(": ");
-    return end == found.cause.npos ? found.cause : "A times " + found.cause.substr(0, end);
   }
   const bool is_structural = found.likeness == Likeness::different && !found.ratio &&
                              !found.cause.empty() && a.sketch && b.sketch;
@@ -105,7 +99,7 @@ void take_elements(const WholeTensor& a, const WholeTensor& b, ElementDifference
   if (squares > 0 && others > 0) {
     found.cosine = std::clamp(both / (a.norm * b.norm), -1.0, 1.0);
   }
-  if (!found.is_multiple && !found.kind) found.cause.clear();
+  if (!found.kind) found.cause.clear();
   found.elements = std::move(elements);
 }
 
@@ -132,9 +126,10 @@ TensorDifference compare_weight(const WholeTensor& a, const WholeTensor& b,
   auto elements = elements_of(a, b);
   if (elements) take_elements(a, b, std::move(*elements), found);
   const std::string sure = sure_difference(a, b, found);
-  if (found.is_multiple) found.cause.clear();
-  found.is_multiple = found.is_multiple && !sure.empty();
-  if (!sure.empty()) {
+  const bool is_count = a.elements == 1 || roundoff_of(a) == 0;  // twice as large is no fault
+  if (is_count || a.non_finite != b.non_finite) found.multiple.reset();
+  if (found.multiple) found.multiple->causes.clear();  // which are those of gradients
+  if (found.multiple || !sure.empty()) {
     found.likeness = Likeness::different;
     found.cause = sure;
   } else if (found.elements) {

@@ -12,6 +12,10 @@ std::string with_site(const Collective& call) {
 
 }  // namespace
 
+std::string role_in_words(Kind kind, const std::string& parameter) {
+  return kind == Kind::gradient ? "gradient of " + parameter : parameter;
+}
+
 std::string call_in_words(const Collective& call) {
   std::string text = call.operation;
   for (const std::string& word : {call.reduction, call.dtype, call.shape}) {

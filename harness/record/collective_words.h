@@ -8,6 +8,10 @@
 
 namespace lockstep {
 
+/// The role of a parameter or of its gradient in the program, as `Collective::tensor` has it: "w",
+/// "gradient of w".
+std::string role_in_words(Kind kind, const std::string& parameter);
+
 /// "allreduce sum float32 [4, 4], gradient of w".
 std::string call_in_words(const Collective& call);
 

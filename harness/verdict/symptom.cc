@@ -127,7 +127,7 @@ Symptom ranks_differ(const ValuePlace& parting, const std::optional<ValuePlace>&
 
 /// Relation of a wrong value to the expected one, after a comma; empty if unknown.
 std::string ratio_text(const Finding& finding) {
-  if (!finding.ratio_in_words.empty()) return ", " + finding.ratio_in_words;
+  if (const std::string origin = origin_in_words(finding); !origin.empty()) return ", " + origin;
   const bool is_finite = finding.relative_difference && !std::isnan(*finding.relative_difference);
   if (!is_finite) return finding.first_difference ? ", a value is not finite" : "";
   if (!finding.ratio || !finding.cosine) return "";

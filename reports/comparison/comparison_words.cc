@@ -123,8 +123,12 @@ std::vector<Alike> alike_in(const StepDifference& step) {
     const bool is_loss = one.quantity == Compared::loss;
     if (one.likeness != Likeness::different || follows || is_loss) continue;
     const auto same = std::find_if(all.begin(), all.end(), [&](const Alike& other) {
-      return (one.is_multiple || !one.ranks.empty()) && other.first->quantity == one.quantity &&
-             other.first->cause == one.cause;
+      if (other.first->quantity != one.quantity) return false;
+      if (one.multiple && other.first->multiple) {
+        return is_same(*one.multiple, *other.first->multiple);
+      }
+      return !one.multiple && !other.first->multiple && !one.ranks.empty() &&
+             !other.first->ranks.empty();
     });
     if (same == all.end()) {
       all.push_back({&one, 1});

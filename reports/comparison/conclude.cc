@@ -41,7 +41,7 @@ Finding finding_of(const std::vector<const TensorDifference*>& faults, const Ste
   finding.tolerance = first.tolerance;
   finding.ratio = first.ratio;
   finding.cosine = first.cosine;
-  if (first.is_multiple) finding.ratio_in_words = first.cause;
+  finding.multiple = first.multiple;
   finding.estimate_error = first.estimate_error;
   finding.sentence = verdict_in_words(diff);
   return finding;

@@ -16,12 +16,17 @@ constexpr std::size_t kShownNames = 5;
 
 }  // namespace
 
+std::string cause_in_words(const TensorDifference& one) {
+  if (!one.multiple) return plain(one.cause);
+  const bool is_known = !one.multiple->causes.empty();
+  return "A times " + (is_known ? in_words(*one.multiple) : factor_in_words(*one.multiple));
+}
+
 std::string size_in_words(const TensorDifference& one) {
   if (!one.is_measured() && !one.cause.empty()) return plain(one.cause);
   std::string text;
-  if (one.is_multiple) {
-    const bool is_factor = one.cause.find(": ") != std::string::npos;
-    text = fmt::format("B is {}{}; ", is_factor ? "A times " : "", plain(one.cause));
+  if (one.multiple) {
+    text = fmt::format("B is {}; ", cause_in_words(one));
   } else if (!one.cause.empty()) {
     text = plain(one.cause) + "; ";
   } else if (one.ratio) {

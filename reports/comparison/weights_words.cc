@@ -46,8 +46,10 @@ std::string weight_in_words(const TensorDifference& one) {
   if (!one.elements)
     return one.kind == FindingKind::other_shape ? plain(one.cause) : size_in_words(one);
   std::string text;
-  if (!one.cause.empty()) {
-    text = (one.is_multiple ? "B is " : "") + plain(one.cause) + "; ";
+  if (one.multiple) {
+    text = fmt::format("B is {}; ", cause_in_words(one));
+  } else if (!one.cause.empty()) {
+    text = plain(one.cause) + "; ";
   } else if (one.relative >= kShownRatio && one.ratio && one.cosine) {
     text = fmt::format("ratio {:.6g}, cosine {:.6g}; ", *one.ratio, *one.cosine);
   }

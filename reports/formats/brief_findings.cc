@@ -104,7 +104,8 @@ std::string difference_between_ranks(const Finding& finding) {
 }
 
 std::string ratio_in_words(const Finding& finding) {
-  if (!finding.ratio_in_words.empty()) return "; ratio " + finding.ratio_in_words;
+  if (finding.multiple) return "; ratio " + in_words(*finding.multiple);
+  if (finding.attribution) return "; " + finding.attribution_in_words;
   if (!finding.ratio || !finding.cosine) return "";
   return fmt::format("; ratio {:.4g}, cosine {:.4g}", *finding.ratio, *finding.cosine);
 }

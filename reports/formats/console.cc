@@ -185,7 +185,7 @@ class Console {
       text += heading(cell, Naming::variant) + details(cell);
     }
     const std::string cost = cost_text(section);
-    return text + (cost.empty() ? "" : "\n" + cost) + "\n";
+    return text + (cost.empty() ? "" : fmt::format("\n{}:\n{}", kTitleOfCost, cost)) + "\n";
   }
 
   std::string section_in_brief(const Section& section) const {

@@ -183,11 +183,18 @@ std::string rows_of(const Table& table, std::size_t width) {
   return text;
 }
 
+/// Columns by which the lines of a folded text are indented.
+constexpr std::size_t kHanging = 2;
+
 }  // namespace
 
 std::string table_text(const Table& table, const TableLayout& layout) {
-  constexpr std::size_t kHanging = 2;
-  std::string text = folded(plain(table.spec.title) + ":", layout.width, kHanging);
+  return folded(plain(table.spec.title) + ":", layout.width, kHanging) +
+         untitled_table_text(table, layout);
+}
+
+std::string untitled_table_text(const Table& table, const TableLayout& layout) {
+  std::string text;
   const std::size_t rows = table.rows.size();
   if (rows <= layout.most_rows) {
     text += rows_of(table, layout.width);

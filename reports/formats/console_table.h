@@ -22,4 +22,7 @@ struct TableLayout {
 /// only the first ranks are shown, and a line names the others. "-" means not measured.
 std::string table_text(const Table& table, const TableLayout& layout = {});
 
+/// The same without its title.
+std::string untitled_table_text(const Table& table, const TableLayout& layout = {});
+
 }  // namespace lockstep

@@ -178,8 +178,7 @@ std::string render_html(const RunRecord& given) {
                      verdict + cells.job(job)});
   }
   for (const Comparison& comparison : run.comparisons) {
-    parts.push_back(
-        section_of(comparison, fmt::format("part-{}", parts.size() + 1), is_alone));
+    parts.push_back(section_of(comparison, fmt::format("part-{}", parts.size() + 1), is_alone));
     parts.back().body += findings_in_html(comparison, findings);
   }
   std::vector<std::string> notes = notes_in_html(run);

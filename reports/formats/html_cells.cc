@@ -188,7 +188,7 @@ std::string HtmlCells::section(const Section& section, bool opens_first) {
   }
   const std::string cost = section.is_matrix ? "" : cost_text(section);
   if (!cost.empty()) {
-    text += html_details("Cost of a step", html_output("Cost of a step", cost));
+    text += html_details(std::string(kTitleOfCost), html_output(std::string(kTitleOfCost), cost));
   }
   return text;
 }

@@ -166,8 +166,8 @@ std::string group_heading(const Table& table, std::size_t group) {
 }
 
 std::string value_cell(const Table& table, const Table::Entry& entry, std::size_t i) {
-  const std::string text = value_text(table.spec, entry, i);
-  return text.starts_with("L2 ~") ? text.substr(3) : text;
+  const bool is_estimate = i < entry.values.size() && std::isnan(entry.values[i]) && entry.estimate;
+  return is_estimate ? fmt::format("~{:.1e}", *entry.estimate) : value_text(table.spec, entry, i);
 }
 
 struct ShownRanks {

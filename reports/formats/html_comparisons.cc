@@ -173,7 +173,7 @@ std::string tensor_table(const ComparedPair& diff) {
     }
     table.add({fmt::format("<code>{}</code>", in_html(one.name, 200)), relative_cell(one),
                number_in_html(one.tolerance), ratio_cell(one), likeness_in_words(one.likeness),
-               std::string(name(one.quantity)), in_html(one.cause, 200)});
+               std::string(name(one.quantity)), in_html(cause_in_words(one), 200)});
   };
   for (const TensorDifference& one : step->tensors) add(one);
   for (const TensorDifference& one : step->modules.tensors) add(one);

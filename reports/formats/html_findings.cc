@@ -64,10 +64,9 @@ std::string ratio_in_html(const Finding& finding) {
   if (finding.cosine) {
     numbers += fmt::format("{}cosine {:.6g}", numbers.empty() ? "" : ", ", *finding.cosine);
   }
-  if (finding.ratio_in_words.empty() || numbers.empty()) {
-    return in_html(finding.ratio_in_words) + numbers;
-  }
-  return fmt::format("{} ({})", in_html(finding.ratio_in_words), numbers);
+  const std::string origin = in_html(origin_in_words(finding));
+  return origin.empty() || numbers.empty() ? origin + numbers
+                                           : fmt::format("{} ({})", origin, numbers);
 }
 
 std::string difference_in_html(const Finding& finding) {
@@ -188,7 +187,7 @@ void HtmlFindings::add_row(const FindingPlace& place, const Finding& finding) {
                                     : std::to_string(count_),
               finding.step > 0 ? std::to_string(finding.step) : "-",
               std::string(name(finding.kind)), in_html(finding.tensor, 120), ranks,
-              in_html(finding.ratio_in_words, 80), in_html(place.title, 120)});
+              in_html(origin_in_words(finding), 80), in_html(place.title, 120)});
 }
 
 std::string HtmlFindings::table() const {

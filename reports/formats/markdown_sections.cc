@@ -115,10 +115,11 @@ std::string matrix_list(const MatrixVariant& variant, std::size_t most) {
   return fmt::format("{}:\n\n{}", title_text(variant.title), list_text(points, most));
 }
 
-/// A table collapsed below its first line, after its charts.
-std::string table_details(const std::string& table, const std::string& charts = "") {
-  const std::size_t title = table.find(":\n");
-  return collapsible(title_text(table.substr(0, title)), charts + fenced(table.substr(title + 2)));
+/// A table collapsed below its title, after its charts.
+std::string table_details(const Table& table, const TableLayout& layout,
+                          const std::string& charts) {
+  return collapsible(title_text(plain(table.spec.title)),
+                     charts + fenced(untitled_table_text(table, layout)));
 }
 
 /// "FAILED: through-wrapper (fixed, must be right): ranks differ from step 1 on: w; 2 more not as
@@ -224,7 +225,7 @@ void Folds::add_tables(const JobRecord& job, bool is_wrong) {
     const std::string charts = drift_charts(table);
     const bool is_evidence = is_wrong && !charts.empty();
     if (is_evidence) put(Part::chart, charts);
-    put(Part::table, table_details(table_text(table), is_evidence ? "" : charts));
+    put(Part::table, table_details(table, {}, is_evidence ? "" : charts));
   }
 }
 
@@ -240,7 +241,7 @@ void Folds::add_in_brief(const JobRecord& job) {
   if (has_chart || job.tables.empty()) return;
   TableLayout layout;
   layout.most_rows = kMostRows;
-  put(Part::table, table_details(table_text(job.tables.front(), layout)));
+  put(Part::table, table_details(job.tables.front(), layout, ""));
 }
 
 /// As the console shows it; the answer is in the page's title or table.
@@ -296,10 +297,10 @@ void Folds::add(const Section& section) {
   }
   add_cells(section);
   for (const Table* table : section.tables) {
-    put(Part::table, table_details(table_text(*table), drift_charts(*table)));
+    put(Part::table, table_details(*table, {}, drift_charts(*table)));
   }
   const std::string cost = cost_text(section);
-  if (!cost.empty()) put(Part::extra, table_details(cost));
+  if (!cost.empty()) put(Part::extra, collapsible(std::string(kTitleOfCost), fenced(cost)));
 }
 
 }  // namespace lockstep

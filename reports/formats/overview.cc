@@ -148,7 +148,7 @@ std::string cost_text(const Section& section) {
   const std::string_view sharing =
       section.jobs > 1 ? "while other cells used the same cores (--jobs 1 avoids it)"
                        : "rough on busy cores";
-  return "Cost of a step, on one rank:\n" + side_by_side(columns) +
+  return side_by_side(columns) +
          fmt::format("averages per step, on the busiest rank; time: median step, {}\n", sharing) +
          (shows_memory ? "memory: bytes, the most that any step needed on any rank\n" : "");
 }

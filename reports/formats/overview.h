@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/formats/columns.h"
@@ -22,7 +23,9 @@ bool has_detections(const RunRecord& run);
 /// counts those with a fully found bug, of those that ran and declare one.
 std::vector<Column> detection_columns(const RunRecord& run);
 
-/// The cost of a step for a rank, of the buggy, fixed and latent cells of a section. Empty if no
+inline constexpr std::string_view kTitleOfCost = "Cost of a step, on one rank";
+
+/// The table below that title, of the buggy, fixed and latent cells of a section. Empty if no
 /// fixed cell was measured, because there is nothing to compare with.
 std::string cost_text(const Section& section);
 

@@ -124,7 +124,7 @@ bool has_certain(const StepDifference& step) {
     const bool is_structural =
         one.kind == FindingKind::other_shape || one.kind == FindingKind::nothing_arrived;
     return one.quantity != Compared::loss && one.likeness == Likeness::different &&
-           (one.is_multiple || !one.ranks.empty() || one.has_equal_inputs || is_structural);
+           (one.multiple || !one.ranks.empty() || one.has_equal_inputs || is_structural);
   });
 }
 

@@ -82,9 +82,9 @@ struct TensorDifference {
   /// Of `relative`, if it is an estimate from sketches: 0.13 of it.
   std::optional<double> estimate_error = {};
   bool is_finite = true;            ///< false: neither side is
-  bool is_multiple = false;         ///< B is A times a simple ratio, which `cause` names
+  std::optional<Ratio> multiple;    ///< of A, that B is; absent: it is none
   std::optional<FindingKind> kind;  ///< of the fault, as far as the values show it
-  std::string cause;  ///< "2: summed over 2 ranks, never averaged"; or why it is undecided
+  std::string cause;                ///< how it differs, or why it is undecided; empty: by values
   /// On which it is so: of an output, or of an update that ranks of B do not have alike. Empty: on
   /// all together.
   std::vector<int> ranks = {};

@@ -10,6 +10,7 @@
 #include "reports/base/names.h"
 #include "reports/record/claim.h"
 #include "reports/record/finding_kind.h"
+#include "reports/record/ratio.h"
 
 namespace lockstep {
 
@@ -79,7 +80,7 @@ struct Finding {
   std::optional<double> tolerance;            ///< limit of `relative_difference`
   std::optional<double> ratio;                ///< to the reference, by projection
   std::optional<double> cosine;               ///< with the reference
-  std::string ratio_in_words;                 ///< "half: averaged twice"; empty: no guess
+  std::optional<Ratio> multiple;              ///< of the reference; absent: it is none
   std::int64_t places = 0;                    ///< (step, tensor) pairs that break the claim
   std::int64_t last_step = 0;                 ///< the last step that breaks it
   double last_worst_difference = 0;           ///< largest |difference| in that step
@@ -88,6 +89,7 @@ struct Finding {
   std::vector<std::string> tensors = {};      ///< that break the claim in `step`, in execution
                                               ///< order
   std::optional<GradientAttribution> attribution = {};  ///< of `tensor`
+  std::string attribution_in_words = {};                ///< empty without one
   /// Of ranks whose values were not stored: `relative_difference`, `ratio` and `cosine` are
   /// estimates between the first two groups, and this is the relative error of the first.
   std::optional<double> estimate_error = {};
@@ -96,5 +98,9 @@ struct Finding {
 
   bool operator==(const Finding&) const = default;
 };
+
+/// Where a wrong value comes from, as far as it shows: "1/2: averaged twice over 2 ranks", "it is
+/// the rank's own gradient: never synchronised"; empty: unknown.
+std::string origin_in_words(const Finding& finding);
 
 }  // namespace lockstep

@@ -121,6 +121,20 @@ struct Fields<NonFiniteBirth> {
 };
 
 template <>
+struct Fields<RatioCause> {
+  static constexpr auto list =
+      std::tuple(field("kind", &RatioCause::kind), field("count", &RatioCause::count),
+                 field("size", &RatioCause::size));
+};
+
+template <>
+struct Fields<Ratio> {
+  static constexpr auto list =
+      std::tuple(field("factor", &Ratio::factor), field("error", &Ratio::error),
+                 field("causes", &Ratio::causes));
+};
+
+template <>
 struct Fields<Finding> {
   static constexpr auto list = std::tuple(
       field("claim", &Finding::claim), field("step", &Finding::step),
@@ -130,11 +144,12 @@ struct Fields<Finding> {
       field("elements", &Finding::elements), field("worst_difference", &Finding::worst_difference),
       field("relative_difference", &Finding::relative_difference),
       field("tolerance", &Finding::tolerance), field("ratio", &Finding::ratio),
-      field("cosine", &Finding::cosine), field("ratio_in_words", &Finding::ratio_in_words),
+      field("cosine", &Finding::cosine), field("multiple", &Finding::multiple),
       field("places", &Finding::places), field("last_step", &Finding::last_step),
       field("last_worst_difference", &Finding::last_worst_difference),
       field("failure", &Finding::failure), field("sentence", &Finding::sentence),
       field("tensors", &Finding::tensors), field("attribution", &Finding::attribution),
+      field("attribution_in_words", &Finding::attribution_in_words),
       field("estimate_error", &Finding::estimate_error), field("kind", &Finding::kind),
       field("birth", &Finding::birth));
 };
@@ -414,7 +429,7 @@ struct Fields<TensorDifference> {
       field("cosine", &TensorDifference::cosine),
       field("estimate_error", &TensorDifference::estimate_error),
       field("is_finite", &TensorDifference::is_finite),
-      field("is_multiple", &TensorDifference::is_multiple), field("kind", &TensorDifference::kind),
+      field("multiple", &TensorDifference::multiple), field("kind", &TensorDifference::kind),
       field("cause", &TensorDifference::cause), field("ranks", &TensorDifference::ranks),
       field("rest", &TensorDifference::rest),
       field("has_equal_inputs", &TensorDifference::has_equal_inputs),

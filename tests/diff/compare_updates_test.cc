@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/diff/hyperparameters.h"
+#include "reports/comparison/tensor_words.h"
 #include "tests/diff/literal_step.h"
 
 namespace lockstep {
@@ -122,7 +123,7 @@ TEST(CompareUpdates, LeaveSmallOnesToTheNormOfAllUnlessTheyAreExact) {
 TEST(CompareUpdates, FindsMultiplesAmongRoundedGradients) {
   const TensorDifference faster = compare_both(update(1), update(1.01F), rounded_inputs());
   EXPECT_EQ(faster.likeness, Likeness::different);
-  EXPECT_EQ(faster.cause, "1.01: as by a learning rate times 1.01");
+  EXPECT_EQ(cause_in_words(faster), "A times 1.01: as by a learning rate times 1.01");
   EXPECT_FALSE(faster.kind) << "a wrong update";
   UpdateInputs far = rounded_inputs();
   far.own_rounding = 1e-3;
@@ -149,16 +150,18 @@ TEST(CompareUpdates, FindsNoDirectionInFewElements) {
 }
 
 TEST(CompareUpdates, NamesOneCauseOfAMultiple) {
-  EXPECT_EQ(compare_both(update(1), update(0.5F), equal_inputs()).cause,
-            "1/2: as by a learning rate times 1/2");
-  EXPECT_EQ(compare_both(update(1), update(2), rounded_inputs()).cause,
-            "2: as by a learning rate times 2");
-  EXPECT_EQ(compare_both(update(1), update(-1), equal_inputs()).cause, "-1: the sign is flipped");
-  EXPECT_EQ(compare_both(update(1), with_flips(update(-1), 60), equal_inputs()).cause, "");
+  EXPECT_EQ(cause_in_words(compare_both(update(1), update(0.5F), equal_inputs())),
+            "A times 1/2: as by a learning rate times 1/2");
+  EXPECT_EQ(cause_in_words(compare_both(update(1), update(2), rounded_inputs())),
+            "A times 2: as by a learning rate times 2");
+  EXPECT_EQ(cause_in_words(compare_both(update(1), update(-1), equal_inputs())),
+            "A times -1: the sign is flipped");
+  EXPECT_EQ(cause_in_words(compare_both(update(1), with_flips(update(-1), 60), equal_inputs())),
+            "");
   UpdateInputs other = rounded_inputs();
   other.has_other_gradient = true;
-  EXPECT_EQ(compare_both(update(1), update(2), other).cause,
-            "2: summed over 2 ranks, never averaged, or counted 2 times");
+  EXPECT_EQ(cause_in_words(compare_both(update(1), update(2), other)),
+            "A times 2: summed over 2 ranks, never averaged, or counted 2 times");
 }
 
 JobRecord job_with(const std::vector<std::pair<std::string, std::string>>& settings) {

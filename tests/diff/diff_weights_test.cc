@@ -16,6 +16,7 @@
 #include "harness/record/dtype.h"
 #include "harness/record/measure.h"
 #include "harness/record/shard_runs.h"
+#include "reports/comparison/tensor_words.h"
 #include "tests/command.h"
 #include "tests/refusal.h"
 #include "tests/reports/comparison/literal_comparisons.h"
@@ -135,13 +136,14 @@ TEST(Weights, OfAKnownMultipleAreDifferent) {
     return only(matrix(values), matrix(changed(values, [&](float x) { return factor * x; })));
   };
   EXPECT_EQ(times(2).likeness, Likeness::different);
-  EXPECT_EQ(times(2).cause, "A times 2");
-  EXPECT_EQ(times(0.5F).cause, "A times 1/2");
-  EXPECT_EQ(times(-1).cause, "A times -1");
-  EXPECT_EQ(times(0.625F).cause, "5/8 of the right value");
+  EXPECT_EQ(cause_in_words(times(2)), "A times 2");
+  EXPECT_EQ(cause_in_words(times(0.5F)), "A times 1/2");
+  EXPECT_EQ(cause_in_words(times(-1)), "A times -1");
+  EXPECT_EQ(cause_in_words(times(0.625F)), "A times 5/8");
   EXPECT_EQ(times(1.0123F).likeness, Likeness::undecided);  // as weight decay makes it
-  EXPECT_EQ(only(matrix(values), rounded(changed(values, [](float x) { return 2 * x; }))).cause,
-            "A times 2");
+  const TensorDifference other_type =
+      only(matrix(values), rounded(changed(values, [](float x) { return 2 * x; })));
+  EXPECT_EQ(cause_in_words(other_type), "A times 2");
 }
 
 TEST(Weights, ThatAreCountsMayBeMultiples) {
@@ -150,7 +152,7 @@ TEST(Weights, ThatAreCountsMayBeMultiples) {
       only(whole_of("int64", {1}, std::as_bytes(std::span(hundred))),
            whole_of("int64", {1}, std::as_bytes(std::span(two_hundred))));
   EXPECT_EQ(found.likeness, Likeness::undecided);
-  EXPECT_FALSE(found.is_multiple);
+  EXPECT_FALSE(found.multiple);
 }
 
 TEST(Weights, OfAnotherFormAreDifferent) {

@@ -246,14 +246,14 @@ TEST(Equality, SaysTheRatioInWords) {
   for (const auto& row : rows) {
     const ClaimResult result = judge_scaled(row.factor, row.ranks);
     ASSERT_EQ(result.verdict, Verdict::violated) << row.factor;
-    EXPECT_THAT(result.findings.at(0).ratio_in_words, HasSubstr(row.words)) << row.factor;
+    EXPECT_THAT(origin_in_words(result.findings.at(0)), HasSubstr(row.words)) << row.factor;
     EXPECT_EQ(result.findings.at(0).kind, row.kind) << row.factor;
     EXPECT_DOUBLE_EQ(*result.findings.at(0).ratio, row.factor);
   }
 }
 
 TEST(Equality, GuessesNothingForAnOddRatioOrAnotherDirection) {
-  EXPECT_EQ(judge_scaled(0.777F, 2).findings.at(0).ratio_in_words, "");
+  EXPECT_EQ(origin_in_words(judge_scaled(0.777F, 2).findings.at(0)), "");
   EXPECT_EQ(judge_scaled(0.777F, 2).findings.at(0).kind, FindingKind::wrong_values);
   LiteralEvidence files(1);
   LiteralEvidence expected(1);
@@ -261,7 +261,7 @@ TEST(Equality, GuessesNothingForAnOddRatioOrAnotherDirection) {
   files.add(0, 1, "w", {0.5F, 0.5F});  // projects to one half but is not one half
   const StepReader reference = expected.write();
   const ClaimResult result = judge_one(kEqual, files.write(), &reference);
-  EXPECT_EQ(result.findings.at(0).ratio_in_words, "");
+  EXPECT_EQ(origin_in_words(result.findings.at(0)), "");
   EXPECT_NEAR(*result.findings.at(0).cosine, std::sqrt(0.5), 1e-12);
 }
 

@@ -1,5 +1,6 @@
 // Watched jobs, with unknown steps, unknown observed steps and an unknown end.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,9 +18,11 @@
 #include "harness/record/process_identity.h"
 #include "harness/verdict/judge_run.h"
 #include "reports/base/error.h"
+#include "reports/formats/renderer.h"
 #include "tests/command.h"
 #include "tests/judge/literal_evidence.h"
 #include "tests/refusal.h"
+#include "tests/reworded.h"
 #include "tests/verdict/literal_job.h"
 
 namespace lockstep {
@@ -87,10 +90,25 @@ class Job {
   JobRecord judged(IndexUse use = IndexUse::believed) const {
     RunRecord run = run_;
     judge_run(run, files_.folder().parent_path(), {use});
+    RunRecord other = reworded(run_);
+    judge_run(other, files_.folder().parent_path(), {use});
+    EXPECT_EQ(verdicts_in(other.jobs[0]), verdicts_in(run.jobs[0])) << "once it is reworded";
+    EXPECT_EQ(verdicts_in(reworded(run.jobs[0])), verdicts_in(run.jobs[0]));
     return run.jobs[0];
   }
 
  private:
+  static std::string verdicts_in(const JobRecord& job) {
+    RunRecord run;
+    run.jobs = {job};
+    std::string text = fmt::format("{} {}:", name(verdict_of(job)), name(job.symptom.kind));
+    for (const ClaimResult& result : job.results) {
+      text += fmt::format(" {}", name(result.verdict));
+      for (const Finding& finding : result.findings) text += fmt::format(" {}", name(finding.kind));
+    }
+    return text + render_keys(run);
+  }
+
   LiteralEvidence files_;
   RunRecord run_;
 };

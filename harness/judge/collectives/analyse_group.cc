@@ -245,8 +245,8 @@ class Search {
     return std::any_of(tensors.begin(), tensors.end(), [&](const auto& observed) {
       const auto& [tensor, ranks] = observed;
       if (!std::binary_search(ranks.begin(), ranks.end(), rank)) return false;
-      if (tensor.kind == Kind::gradient) return text == "gradient of " + tensor.name;
-      return tensor.kind == Kind::parameter && text == tensor.name;
+      const bool has_role = tensor.kind == Kind::gradient || tensor.kind == Kind::parameter;
+      return has_role && text == role_in_words(tensor.kind, tensor.name);
     });
   }
 

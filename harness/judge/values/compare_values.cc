@@ -1,8 +1,5 @@
 #include "harness/judge/values/compare_values.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -63,26 +60,21 @@ ElementDifference element_difference(const SnapshotTensor& left, const SnapshotT
   return found;
 }
 
-/// Possible cause of a ratio.
+/// Possible meaning of a ratio.
 struct Explanation {
-  double ratio = 0;
-  std::string text;   ///< the ratio
-  std::string cause;  ///< empty: it is a simple ratio, and nothing in the job is of that size
-  double scale = 1;   ///< a precision is relative to this
+  double factor = 0;
+  std::optional<RatioCause> cause;  ///< absent: nothing in the job is of that size
+  double scale = 1;                 ///< a precision is relative to this
   FindingKind kind = FindingKind::scaled_by_a_constant;
 };
 
-std::string one_more(std::int64_t n) { return fmt::format("({0}+1)/{0}", n); }
-
-/// Causes by one of the sizes of the job.
+/// Adds causes by one of the sizes of the job.
 void add_causes(const KnownSize& size, std::vector<Explanation>& known) {
   const auto n = static_cast<double>(size.count);
-  known.push_back({1 / n, fmt::format("1/{}", size.count),
-                   fmt::format("divided by the {} {}", size.count, size.what), 1 / n});
-  known.push_back({n, fmt::format("{}", size.count),
-                   fmt::format("summed over the {} {}", size.count, size.what), n});
-  known.push_back({(n + 1) / n, one_more(size.count),
-                   fmt::format("of {} {}, the k-th counted k times", size.count, size.what), 1});
+  known.push_back({1 / n, RatioCause{CauseOfRatio::divided_by, size.count, size.what}, 1 / n});
+  known.push_back({n, RatioCause{CauseOfRatio::summed_over, size.count, size.what}, n});
+  known.push_back(
+      {(n + 1) / n, RatioCause{CauseOfRatio::counted_by_number, size.count, size.what}, 1});
 }
 
 /// Most likely first.
@@ -90,52 +82,46 @@ std::vector<Explanation> explanations(int world_size, const std::vector<KnownSiz
   constexpr double kNothing = 1e-3;
   const double w = world_size;
   std::vector<Explanation> known{
-      {1 / w, fmt::format("1/{}", world_size),
-       fmt::format("averaged twice over {} ranks", world_size), 1 / w,
+      {1 / w, RatioCause{CauseOfRatio::averaged_twice, world_size}, 1 / w,
        FindingKind::divided_by_world_size},
-      {w, fmt::format("{}", world_size),
-       fmt::format("summed over {} ranks, never averaged", world_size), w,
+      {w, RatioCause{CauseOfRatio::summed_over_ranks, world_size}, w,
        FindingKind::scaled_by_world_size},
-      {1 / (w * w), fmt::format("1/{}", world_size * world_size), "averaged three times",
-       1 / (w * w), FindingKind::divided_by_world_size},
-      {-1, "-1", "the sign is flipped", 1, FindingKind::sign_flipped},
-      {0, "0", "nothing arrived", kNothing, FindingKind::nothing_arrived},
+      {1 / (w * w), RatioCause{CauseOfRatio::averaged_three_times, world_size}, 1 / (w * w),
+       FindingKind::divided_by_world_size},
+      {-1, RatioCause{CauseOfRatio::sign_flipped}, 1, FindingKind::sign_flipped},
+      {0, RatioCause{CauseOfRatio::nothing_arrived}, kNothing, FindingKind::nothing_arrived},
   };
   if (world_size > 1) {
-    known.push_back({(w + 1) / w, one_more(world_size),
-                     fmt::format("of {} ranks, the k-th counted k times", world_size), 1});
+    known.push_back(
+        {(w + 1) / w, RatioCause{CauseOfRatio::counted_by_number, world_size, "ranks"}, 1});
   }
   for (const KnownSize& size : others) {
     if (size.count > 1) add_causes(size, known);
   }
   for (int n = 2; n <= 16; ++n) {
-    known.push_back({(n + 1.0) / n, one_more(n), "", 1});
-    known.push_back({1.0 / n, fmt::format("1/{}", n), fmt::format("divided by {}", n), 1.0 / n});
-    known.push_back({static_cast<double>(n), fmt::format("{}", n),
-                     fmt::format("counted {} times", n), static_cast<double>(n)});
+    known.push_back({(n + 1.0) / n, std::nullopt, 1});
+    known.push_back({1.0 / n, RatioCause{CauseOfRatio::divided, n}, 1.0 / n});
+    known.push_back(
+        {static_cast<double>(n), RatioCause{CauseOfRatio::counted, n}, static_cast<double>(n)});
   }
   for (int power = 5; power <= 24; ++power) {  // of two, as loss scales are
-    const std::int64_t n = std::int64_t{1} << power;
-    const auto value = static_cast<double>(n);
-    known.push_back({value, fmt::format("{}", n),
-                     fmt::format("scaled by 2^{}, as by a loss scale", power), value});
-    known.push_back({1 / value, fmt::format("1/{}", n),
-                     fmt::format("divided by 2^{}, as by a loss scale", power), 1 / value});
+    const auto n = static_cast<double>(std::int64_t{1} << power);
+    known.push_back({n, RatioCause{CauseOfRatio::scaled_up, power}, n});
+    known.push_back({1 / n, RatioCause{CauseOfRatio::scaled_down, power}, 1 / n});
   }
   return known;
 }
 
-/// A fraction of small numbers without a known cause: "5/8 of the right value".
-std::string fraction_in_words(double ratio, double precision) {
+/// A fraction of small numbers without a known cause, such as 5/8.
+std::optional<double> small_fraction(double ratio, double precision) {
   constexpr double kChance = 1e-3;  // every number has a fraction this close
-  if (precision > kChance) return "";
+  if (precision > kChance) return std::nullopt;
   for (int below = 2; below <= 16; ++below) {
     const double above = std::round(ratio * below);
     const bool is_small = above >= 1 && above <= 16 && above != below;
-    if (!is_small || std::abs(ratio - above / below) > precision * ratio) continue;
-    return fmt::format("{}/{} of the right value", above, below);
+    if (is_small && std::abs(ratio - above / below) <= precision * ratio) return above / below;
   }
-  return "";
+  return std::nullopt;
 }
 
 }  // namespace
@@ -187,29 +173,24 @@ void add_size(std::int64_t count, const std::string& what, std::vector<KnownSize
   }
 }
 
-RatioMeaning meaning_of_ratio(double ratio, int world_size, double precision,
-                              const std::vector<KnownSize>& others) {
-  if (!(std::abs(ratio - 1) > precision)) return {};
+std::optional<RatioMeaning> meaning_of_ratio(double ratio, int world_size, double precision,
+                                             const std::vector<KnownSize>& others) {
+  if (!(std::abs(ratio - 1) > precision)) return std::nullopt;
   std::vector<Explanation> fitting = explanations(world_size, others);
   std::erase_if(fitting, [&](const Explanation& known) {
-    return !(std::abs(ratio - known.ratio) <= precision * known.scale);
+    return !(std::abs(ratio - known.factor) <= precision * known.scale);
   });
   if (fitting.empty()) {
-    std::string fraction = fraction_in_words(ratio, precision);
-    if (fraction.empty()) return {};
-    return {FindingKind::scaled_by_a_constant, std::move(fraction)};
+    const auto fraction = small_fraction(ratio, precision);
+    if (!fraction) return std::nullopt;
+    return RatioMeaning{FindingKind::scaled_by_a_constant, {*fraction, precision}};
   }
-  const Explanation& first = fitting.front();
-  std::vector<std::string> causes;
+  RatioMeaning meaning{fitting.front().kind, {fitting.front().factor, precision}};
   for (const Explanation& known : fitting) {
-    if (known.text != first.text) return {};  // ambiguous at this precision
-    if (!known.cause.empty()) causes.push_back(known.cause);
+    if (known.factor != meaning.ratio.factor) return std::nullopt;  // ambiguous at this precision
+    if (known.cause) meaning.ratio.causes.push_back(*known.cause);
   }
-  if (causes.empty()) {
-    const auto parts = std::lround(1 / (first.ratio - 1));
-    return {first.kind, fmt::format("{}/{} of the right value", parts + 1, parts)};
-  }
-  return {first.kind, fmt::format("{}: {}", first.text, fmt::join(causes, ", or "))};
+  return meaning;
 }
 
 double worse(double a, double b) {

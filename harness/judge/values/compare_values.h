@@ -7,6 +7,7 @@
 
 #include "harness/record/snapshots.h"
 #include "reports/record/finding.h"
+#include "reports/record/ratio.h"
 
 namespace lockstep {
 
@@ -30,10 +31,10 @@ ValueDifference difference(const SnapshotTensor& left, const SnapshotTensor& rig
 /// The components of a tensor as numbers: two of a complex element.
 std::vector<double> components_of(const SnapshotTensor& tensor);
 
-/// What a ratio to the right value means. Both are empty if that is unknown.
+/// What a ratio to the right value means.
 struct RatioMeaning {
-  std::optional<FindingKind> kind;
-  std::string words;  ///< "1/4: averaged twice over 4 ranks, or divided by 4"
+  FindingKind kind = FindingKind::scaled_by_a_constant;
+  Ratio ratio;
 };
 
 /// A size of a job that a ratio may be: "micro-batches".
@@ -47,11 +48,10 @@ struct KnownSize {
 /// Adds a size unless it is there, or 1.
 void add_size(std::int64_t count, const std::string& what, std::vector<KnownSize>& sizes);
 
-/// A ratio to the reference with its possible causes, or as a fraction: "5/8 of the right value".
-/// Unknown if no simple ratio is within `precision` (relative), or if several are. `others`: sizes
-/// of the job apart from the number of ranks.
-RatioMeaning meaning_of_ratio(double ratio, int world_size, double precision,
-                              const std::vector<KnownSize>& others = {});
+/// The meaning of a ratio to the reference. Absent: no simple ratio is within `precision`
+/// (relative), or several are. `others`: sizes of the job apart from the number of ranks.
+std::optional<RatioMeaning> meaning_of_ratio(double ratio, int world_size, double precision,
+                                             const std::vector<KnownSize>& others = {});
 
 /// The larger of two differences; NaN (not finite) is larger than any.
 double worse(double a, double b);

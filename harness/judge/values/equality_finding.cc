@@ -23,14 +23,14 @@ double precision_of(const ExpectedTensor& expected) {
 }
 
 /// The meaning of the ratio of the value to the expected one; unknown if it is no multiple.
-RatioMeaning multiple_of(int world_size, const TensorComparison& comparison) {
+std::optional<RatioMeaning> multiple_of(int world_size, const TensorComparison& comparison) {
   const ValueDifference& values = comparison.values;
-  if (!values.ratio) return {};
+  if (!values.ratio) return std::nullopt;
   // Only a parallel tensor is a multiple; a zero tensor has none.
   const double residual = values.norm * values.norm - (*values.ratio - 1) * (*values.ratio - 1) *
                                                           values.right_norm * values.right_norm;
   const double tolerance = comparison.tensor().tolerance.norm;
-  if (std::abs(residual) > kClearFactor * tolerance * values.right_norm) return {};
+  if (std::abs(residual) > kClearFactor * tolerance * values.right_norm) return std::nullopt;
   return meaning_of_ratio(*values.ratio, world_size, precision_of(comparison.tensor()));
 }
 
@@ -99,11 +99,13 @@ Finding finding_of_inequality(const CellStep& step, int world_size, const Claim&
   const DiagnosedAttribution attribution =
       attribution_of_gradient(step, world_size, *first.actual, first.rank);
   finding.attribution = attribution.kind;
-  const RatioMeaning meaning = attribution.kind
-                                   ? RatioMeaning{kind_of(*attribution.kind), attribution.words}
-                                   : multiple_of(world_size, first);
-  if (meaning.kind) finding.kind = *meaning.kind;
-  finding.ratio_in_words = meaning.words;
+  if (attribution.kind) {
+    finding.kind = kind_of(*attribution.kind);
+    finding.attribution_in_words = attribution.words;
+  } else if (const auto multiple = multiple_of(world_size, first)) {
+    finding.kind = multiple->kind;
+    finding.multiple = multiple->ratio;
+  }
   return finding;
 }
 
@@ -119,8 +121,8 @@ std::string fault_in_words(const Finding& finding, const TensorComparison& first
   } else {
     text = size_in_words(first);
   }
-  if (!finding.ratio_in_words.empty()) {
-    text += "; " + finding.ratio_in_words;
+  if (const std::string origin = origin_in_words(finding); !origin.empty()) {
+    text += "; " + origin;
   } else if (finding.ratio && finding.cosine) {
     text += fmt::format("; ratio {}, cosine {}", number(*finding.ratio), number(*finding.cosine));
   }

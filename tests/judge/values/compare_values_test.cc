@@ -63,62 +63,61 @@ TEST(Difference, ToOrOfZeroHasNoDirection) {
   EXPECT_EQ(between({2}, {-4}).cosine, -1);
 }
 
+std::string words_of(double ratio, int world_size, double precision,
+                     const std::vector<KnownSize>& sizes = {}) {
+  const auto meaning = meaning_of_ratio(ratio, world_size, precision, sizes);
+  return meaning ? in_words(meaning->ratio) : "";
+}
+
 TEST(RatioInWords, KnowsWholeMultiplesAndTheirParts) {
-  EXPECT_THAT(meaning_of_ratio(1.0 / 9, 3, 1e-6).words, HasSubstr("averaged three times"));
-  EXPECT_THAT(meaning_of_ratio(16, 2, 1e-6).words, HasSubstr("counted 16 times"));
-  EXPECT_THAT(meaning_of_ratio(1.0 / 16, 3, 1e-6).words, HasSubstr("divided by 16"));
-  EXPECT_EQ(meaning_of_ratio(17.0 / 16, 16, 1e-6).words,
-            "(16+1)/16: of 16 ranks, the k-th counted k times");
+  EXPECT_THAT(words_of(1.0 / 9, 3, 1e-6), HasSubstr("averaged three times"));
+  EXPECT_THAT(words_of(16, 2, 1e-6), HasSubstr("counted 16 times"));
+  EXPECT_THAT(words_of(1.0 / 16, 3, 1e-6), HasSubstr("divided by 16"));
+  EXPECT_EQ(words_of(17.0 / 16, 16, 1e-6), "(16+1)/16: of 16 ranks, the k-th counted k times");
 }
 
 TEST(RatioInWords, TellsAllThatItMayComeFrom) {
-  EXPECT_EQ(meaning_of_ratio(2, 2, 1e-6).words,
-            "2: summed over 2 ranks, never averaged, or counted 2 times");
-  EXPECT_EQ(meaning_of_ratio(0.25, 4, 1e-6).words,
-            "1/4: averaged twice over 4 ranks, or divided by 4");
-  EXPECT_EQ(meaning_of_ratio(0.25, 2, 1e-6).words, "1/4: averaged three times, or divided by 4");
+  EXPECT_EQ(words_of(2, 2, 1e-6), "2: summed over 2 ranks, never averaged, or counted 2 times");
+  EXPECT_EQ(words_of(0.25, 4, 1e-6), "1/4: averaged twice over 4 ranks, or divided by 4");
+  EXPECT_EQ(words_of(0.25, 2, 1e-6), "1/4: averaged three times, or divided by 4");
 }
 
 TEST(RatioInWords, NamesFractionsThatNothingIsKnownOf) {
-  EXPECT_EQ(meaning_of_ratio(0.625, 2, 1e-6).words, "5/8 of the right value");
-  EXPECT_EQ(meaning_of_ratio(2.5, 2, 1e-6).words, "5/2 of the right value");
-  EXPECT_EQ(meaning_of_ratio(0.875, 2, 1e-6).words, "7/8 of the right value");
-  EXPECT_EQ(meaning_of_ratio(1.1, 1, 1e-6).words, "11/10 of the right value");
-  EXPECT_EQ(meaning_of_ratio(17.0 / 16, 3, 1e-6).words, "17/16 of the right value");
-  EXPECT_EQ(meaning_of_ratio(1.1, 1, 1e-6).kind, FindingKind::scaled_by_a_constant);
-  EXPECT_EQ(meaning_of_ratio(0.777, 2, 1e-6).words, "");
-  EXPECT_EQ(meaning_of_ratio(0.625, 2, 1e-2).words, "");
+  EXPECT_EQ(words_of(0.625, 2, 1e-6), "5/8 of the right value");
+  EXPECT_EQ(words_of(2.5, 2, 1e-6), "5/2 of the right value");
+  EXPECT_EQ(words_of(0.875, 2, 1e-6), "7/8 of the right value");
+  EXPECT_EQ(words_of(1.1, 1, 1e-6), "11/10 of the right value");
+  EXPECT_EQ(words_of(17.0 / 16, 3, 1e-6), "17/16 of the right value");
+  EXPECT_EQ(meaning_of_ratio(1.1, 1, 1e-6)->kind, FindingKind::scaled_by_a_constant);
+  EXPECT_EQ(words_of(0.777, 2, 1e-6), "");
+  EXPECT_EQ(words_of(0.625, 2, 1e-2), "");
 }
 
 TEST(RatioInWords, SaysNothingWhereSeveralRatiosFit) {
-  EXPECT_EQ(meaning_of_ratio(1.5, 2, 0.4).words, "");
-  EXPECT_EQ(meaning_of_ratio(1.0 / 12, 8, 0.4).words, "");
-  EXPECT_EQ(meaning_of_ratio(0, 64, 0.4).words, "0: nothing arrived");
-  EXPECT_EQ(meaning_of_ratio(1.0010005, 2, 1e-3).words, "");
-  EXPECT_EQ(meaning_of_ratio(std::nan(""), 2, 1e-6).words, "");
+  EXPECT_EQ(words_of(1.5, 2, 0.4), "");
+  EXPECT_EQ(words_of(1.0 / 12, 8, 0.4), "");
+  EXPECT_EQ(words_of(0, 64, 0.4), "0: nothing arrived");
+  EXPECT_EQ(words_of(1.0010005, 2, 1e-3), "");
+  EXPECT_EQ(words_of(std::nan(""), 2, 1e-6), "");
 }
 
 TEST(RatioInWords, KnowsTheSizesOfTheJob) {
   const std::vector<KnownSize> sizes{{4, "micro-batches"}};
-  EXPECT_EQ(meaning_of_ratio(4, 2, 1e-6, sizes).words,
-            "4: summed over the 4 micro-batches, or counted 4 times");
-  EXPECT_EQ(meaning_of_ratio(0.25, 3, 1e-6, sizes).words,
-            "1/4: divided by the 4 micro-batches, or divided by 4");
-  EXPECT_EQ(meaning_of_ratio(1.25, 3, 1e-6, sizes).words,
+  EXPECT_EQ(words_of(4, 2, 1e-6, sizes), "4: summed over the 4 micro-batches, or counted 4 times");
+  EXPECT_EQ(words_of(0.25, 3, 1e-6, sizes), "1/4: divided by the 4 micro-batches, or divided by 4");
+  EXPECT_EQ(words_of(1.25, 3, 1e-6, sizes),
             "(4+1)/4: of 4 micro-batches, the k-th counted k times");
-  EXPECT_EQ(meaning_of_ratio(24, 2, 1e-6, {{24, "micro-batches"}}).words,
-            "24: summed over the 24 micro-batches");
-  EXPECT_EQ(meaning_of_ratio(65536, 2, 1e-6).words, "65536: scaled by 2^16, as by a loss scale");
-  EXPECT_EQ(meaning_of_ratio(1.0 / 1024, 3, 1e-6).words,
-            "1/1024: divided by 2^10, as by a loss scale");
-  EXPECT_EQ(meaning_of_ratio(4, 4, 1e-6, sizes).kind, FindingKind::scaled_by_world_size);
+  EXPECT_EQ(words_of(24, 2, 1e-6, {{24, "micro-batches"}}), "24: summed over the 24 micro-batches");
+  EXPECT_EQ(words_of(65536, 2, 1e-6), "65536: scaled by 2^16, as by a loss scale");
+  EXPECT_EQ(words_of(1.0 / 1024, 3, 1e-6), "1/1024: divided by 2^10, as by a loss scale");
+  EXPECT_EQ(meaning_of_ratio(4, 4, 1e-6, sizes)->kind, FindingKind::scaled_by_world_size);
 }
 
-TEST(RatioInWords, SaysNothingOfOne) { EXPECT_EQ(meaning_of_ratio(1, 1, 1e-6).words, ""); }
+TEST(RatioInWords, SaysNothingOfOne) { EXPECT_EQ(words_of(1, 1, 1e-6), ""); }
 
 TEST(RatioInWords, IsAsPreciseAsTheRatioIsSmall) {
-  EXPECT_EQ(meaning_of_ratio(0.5 + 0.9e-3, 2, 1e-3).words, "");
-  EXPECT_NE(meaning_of_ratio(0.5 + 0.4e-3, 2, 1e-3).words, "");
+  EXPECT_EQ(words_of(0.5 + 0.9e-3, 2, 1e-3), "");
+  EXPECT_NE(words_of(0.5 + 0.4e-3, 2, 1e-3), "");
 }
 
 TEST(GroupsInWords, TellWhoAgreesWithWhom) {

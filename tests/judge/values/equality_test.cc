@@ -294,7 +294,7 @@ TEST(Equality, OfAValueThatIsNotFiniteHasNoRatio) {
     EXPECT_EQ(finding.kind, FindingKind::not_finite);
     EXPECT_FALSE(finding.ratio);
     EXPECT_FALSE(finding.cosine);
-    EXPECT_EQ(finding.ratio_in_words, "");
+    EXPECT_EQ(origin_in_words(finding), "");
     EXPECT_THAT(finding.sentence, HasSubstr("a value is not finite; element [0] is inf"));
   }
 }

@@ -209,7 +209,7 @@ std::string told(const std::vector<Values>& actual, const std::vector<Values>& o
   }
   const StepReader expected = reference.write();
   const StepReader evidence = files.write();
-  return judge_one(kEqual, evidence, &expected).findings.at(0).ratio_in_words;
+  return origin_in_words(judge_one(kEqual, evidence, &expected).findings.at(0));
 }
 
 TEST(GradientAttribution, OfRanksThatAgreeIsNotThatTheyNeverSynchronised) {

@@ -148,7 +148,7 @@ TEST(ComparedPair, DoesNotBlameTheTrainingForUnknownSamples) {
   EXPECT_TRUE(may_be_samples(diff));
   EXPECT_EQ(verdict_of(diff), Verdict::undecided);
   EXPECT_THAT(verdict_in_words(diff), HasSubstr("watch both with --data"));
-  diff.steps[1].tensors[0].is_multiple = true;  // other samples are no multiple
+  diff.steps[1].tensors[0].multiple = Ratio{2};  // other samples are no multiple
   EXPECT_EQ(verdict_of(diff), Verdict::violated);
 }
 
@@ -163,7 +163,7 @@ TEST(ComparedPair, DoesNotBlameTheTrainingForAnotherPrecision) {
   diff.steps[1].tensors[0].kind = FindingKind::nothing_arrived;
   EXPECT_EQ(verdict_of(diff), Verdict::violated);
   diff.steps[1].tensors[0].kind.reset();
-  diff.steps[1].tensors[0].is_multiple = true;
+  diff.steps[1].tensors[0].multiple = Ratio{2};
   EXPECT_EQ(verdict_of(diff), Verdict::violated);
   diff = diff_with(Likeness::rounding);
   diff.precisions = {"autocast cpu is absent in A and bfloat16 in B"};
@@ -174,11 +174,11 @@ TEST(ComparedPair, SaysWhatDiffersFirst) {
   ComparedPair diff = diff_with(Likeness::different);
   diff.steps[1].tensors.push_back(tensor_that_is(Likeness::different, "b"));
   diff.steps[1].tensors[1].quantity = Compared::update;
-  diff.steps[1].tensors[0].is_multiple = true;
-  diff.steps[1].tensors[0].cause = "2: summed over 2 ranks";
+  diff.steps[1].tensors[0].multiple = {2, 1e-6, {{CauseOfRatio::summed_over_ranks, 2}}};
   const std::string text = text_of(diff);
   EXPECT_THAT(text, HasSubstr("DIFFERENT: 1 of 1 gradients differ in step 2, first that of w: B is "
-                              "A times 2: summed over 2 ranks; relative difference 0.5"));
+                              "A times 2: summed over 2 ranks, never averaged; "
+                              "relative difference 0.5"));
   EXPECT_THAT(text, Not(HasSubstr("update of b")));  // it follows
   const auto json = json_of(diff);
   EXPECT_EQ(json["steps"][1]["tensors"][0]["name"], "w");

@@ -1,5 +1,6 @@
 // Whatever a comparison turns out to be, all formats agree with its exit status.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,6 +16,7 @@
 #include "reports/page/html_text.h"
 #include "reports/record/json.h"
 #include "tests/reports/comparison/literal_comparisons.h"
+#include "tests/reworded.h"
 
 namespace lockstep {
 namespace {
@@ -135,6 +137,31 @@ TEST(FormatsOfAComparison, AgreeWithItsExitStatus) {
         !comparison.pairs.empty() && !comparison.pairs.back().result.findings.empty();
     EXPECT_EQ(!render_keys(run).empty(), has_finding);
     EXPECT_THAT(render_csv(run), HasSubstr("\ncomparison,"));
+  }
+}
+
+/// What a comparison says to programs.
+std::string verdicts_in(const Comparison& comparison) {
+  const RunRecord run = run_with(comparison);
+  std::string text = fmt::format("{}\n{}", static_cast<int>(exit_status(run)), render_keys(run));
+  if (comparison.pairs.size() == 2) text += name(outcome_of_fix(comparison));
+  for (const ComparedPair& pair : comparison.pairs) {
+    text += fmt::format("{}\n", name(verdict_of(pair)));
+  }
+  return text + annotations(run).substr(0, 8) + element_of_junit(render_junit(run));
+}
+
+TEST(FormatsOfAComparison, DoNotDependOnSentences) {
+  for (const Comparison& comparison : all_comparisons()) {
+    SCOPED_TRACE(heading_of(comparison));
+    Comparison other = reworded(comparison);
+    EXPECT_EQ(verdicts_in(other), verdicts_in(comparison));
+    if (comparison.purpose == ComparisonPurpose::repetition) continue;
+    for (ComparedPair& pair : other.pairs) {
+      pair.result = {};
+      conclude(pair);
+    }
+    EXPECT_EQ(verdicts_in(other), verdicts_in(comparison)) << "concluded again";
   }
 }
 

@@ -20,8 +20,7 @@ inline TensorDifference literal_tensor(Likeness likeness) {
   tensor.relative = 0.5;
   tensor.ratio = 2;
   tensor.cosine = 1;
-  tensor.is_multiple = true;
-  tensor.cause = "2: summed over 2 ranks, never averaged";
+  tensor.multiple = {2, 1e-5, {{CauseOfRatio::summed_over_ranks, 2}}};
   tensor.kind = FindingKind::scaled_by_world_size;
   return tensor;
 }

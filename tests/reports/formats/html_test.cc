@@ -44,7 +44,7 @@ TEST(HtmlReport, ShowsAFindingWithEverythingThatIdentifiesIt) {
   run.jobs = {run.jobs[1]};
   Finding& finding = run.jobs[0].results[0].findings[0];
   finding.kind = FindingKind::scaled_by_world_size;
-  finding.ratio_in_words = "2: summed over 2 ranks, never averaged";
+  finding.multiple = {2, 1e-6, {{CauseOfRatio::summed_over_ranks, 2}}};
   const std::string page = render_html(run);
   EXPECT_THAT(page, HasSubstr("<dt>First step</dt><dd>1</dd>"));
   EXPECT_THAT(page, HasSubstr("<dt>First tensor</dt><dd><code>weight</code></dd>"));

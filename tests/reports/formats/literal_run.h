@@ -65,7 +65,7 @@ inline Finding literal_divergence() {
   finding.tolerance = 4.76837158203125e-07;
   finding.ratio = 0.5;
   finding.cosine = 0.9375;
-  finding.ratio_in_words = "1/2: averaged twice over 2 ranks";
+  finding.multiple = {0.5, 1e-6, {{CauseOfRatio::averaged_twice, 2}}};
   finding.places = 10;
   finding.last_step = 5;
   finding.last_worst_difference = 1e-300;
