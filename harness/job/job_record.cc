@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "harness/job/expected_error.h"
+#include "harness/job/rank_end.h"
 #include "harness/job/rank_facts.h"
 #include "harness/job/stall.h"
 #include "harness/record/environment.h"
@@ -23,7 +24,6 @@
 #include "reports/base/error.h"
 #include "reports/base/plain_text.h"
 #include "reports/base/secrets.h"
-#include "reports/record/exit_cause.h"
 #include "reports/record/result.h"
 
 namespace lockstep {
@@ -69,77 +69,27 @@ bool is_after_update(const StepSummary& step) {
   });
 }
 
-/// Whether somebody ended the job.
-bool is_cut_short(const JobEnd& end) { return end.is_cut || end.interrupted_by != 0; }
-
-/// Of a rank that has neither ended nor raised an error.
-void note_unseen_end(RankExit& exit, const fs::path& folder, const std::optional<JobEnd>& end) {
-  exit.kind = ExitKind::unfinished;
-  const bool is_by_owner = !end || is_cut_short(*end) || end->status > 128;
-  exit.cause = is_by_owner ? ExitCause::interrupted : ExitCause::unseen;
-  if (!has_aborted(folder, exit.rank)) return;
-  exit.cause = ExitCause::unseen;
-  exit.detail = "aborted in " + place_in_stacks(folder, exit.rank);
+/// The state of a rank in a stall that was not over; absent: it was in none.
+std::optional<StalledState> state_in(const std::optional<Stall>& stall, int rank) {
+  if (!stall || stall->is_over) return std::nullopt;
+  const auto at = std::find_if(stall->ranks.begin(), stall->ranks.end(),
+                               [&](const StalledRank& one) { return one.rank == rank; });
+  return at == stall->ranks.end() ? std::nullopt : std::optional(at->state);
 }
 
-bool was_interrupted(const RankStatus& status, const std::optional<JobEnd>& end) {
-  if (status.raised) return status.error.starts_with("KeyboardInterrupt");
-  // torch.multiprocessing ends a process that is interrupted as one that finished.
-  return status.ended && end && end->interrupted_by != 0 && end->status != 0;
-}
-
-/// `failure`: of the rank's hook; empty: none.
-RankExit exit_of_rank(const fs::path& folder, int rank, const std::string& failure,
-                      const std::optional<JobEnd>& end) {
-  const RankStatus status = read_rank_status(rank_status_file(folder, rank));
-  RankExit exit;
-  exit.rank = rank;
-  const IndexedStep last = last_step_of(folder, rank);
-  exit.step = std::max(status.step, last.step);
-  exit.rows = status.rows;
-  exit.error = status.error;
-  if (!failure.empty()) {  // the rank trained on, and nobody knows how
-    exit.detail = "no longer observed: " + failure;
-    exit.kind = ExitKind::unfinished;
-    exit.cause = ExitCause::interrupted;
-  } else if (was_interrupted(status, end)) {
-    exit.kind = ExitKind::unfinished;
-    exit.cause = ExitCause::interrupted;
-  } else if (status.raised) {
-    exit.kind = ExitKind::raised;
-    if (is_loss_of_peer(status.error)) exit.cause = ExitCause::lost_peer;
-  } else if (status.ended || (end && end->status == 0)) {
-    exit.kind = ExitKind::finished;
-  } else {
-    note_unseen_end(exit, folder, end);
-  }
-  exit.is_after_step =
-      exit.kind != ExitKind::finished && last.step == exit.step && is_after_update(last.summary);
-  return exit;
-}
-
-/// A job that ends by a signal may have been killed as a whole. But if a rank raised an error, the
-/// others died by themselves.
-void note_deaths(std::vector<RankExit>& exits) {
-  const bool has_raised = std::any_of(
-      exits.begin(), exits.end(), [](const RankExit& end) { return end.kind == ExitKind::raised; });
-  for (RankExit& end : exits) {
-    const bool is_open = end.kind == ExitKind::unfinished && end.detail.empty();
-    if (has_raised && is_open) end.cause = ExitCause::unseen;
-  }
-}
-
-/// A rank that stood still until its job was ended from outside did not finish, even if it says so:
-/// processes that torch.multiprocessing started end without an error when they are interrupted.
-void note_cut(const Stall& stall, std::vector<RankExit>& exits) {
-  for (RankExit& end : exits) {
-    const auto at = std::find_if(stall.ranks.begin(), stall.ranks.end(),
-                                 [&](const StalledRank& one) { return one.rank == end.rank; });
-    const bool stood_still = at != stall.ranks.end() && at->state != StalledState::ended;
-    if (!stood_still || end.kind != ExitKind::finished) continue;
-    end.kind = ExitKind::unfinished;
-    end.cause = ExitCause::interrupted;
-  }
+RankEndFacts end_facts_of(const fs::path& files, int rank, const RankFacts* known) {
+  RankEndFacts facts;
+  facts.rank = rank;
+  facts.status = read_rank_status(rank_status_file(files, rank));
+  const IndexedStep last = last_step_of(files, rank);
+  facts.last_step = last.step;
+  facts.is_last_updated = is_after_update(last.summary);
+  if (has_aborted(files, rank)) facts.aborted_in = place_in_stacks(files, rank);
+  if (!known) return facts;
+  facts.hook_failure = known->failure;
+  facts.error_place = known->error_place;
+  facts.moved = known->elsewhere;
+  return facts;
 }
 
 /// The number of ranks, and which of them run on other machines.
@@ -163,41 +113,6 @@ void find_ranks(JobRecord& job, const std::map<int, RankFacts>& facts,
           return machine.excludes(rank);
         });
     if (is_elsewhere) job.elsewhere.push_back(rank);
-  }
-}
-
-/// A rank that goes on in another process is not known to its end. If the observed process took
-/// steps after it had forked that one, it is a helper, such as an evaluation that trains a probe.
-void note_elsewhere(const std::optional<Elsewhere>& elsewhere, RankExit& end) {
-  if (!elsewhere || !end.detail.empty() || end.kind == ExitKind::raised) return;
-  if (elsewhere->step > 0 && end.step > elsewhere->step) return;
-  end.kind = ExitKind::unfinished;
-  end.cause = ExitCause::interrupted;
-  end.is_after_step = end.step > 0;
-  end.detail = fmt::format(
-      "it trains on in another process ({}), which is not observed: start that one under "
-      "`lockstep watch`, or train in the first one",
-      elsewhere->process);
-}
-
-/// Nobody here saw their end.
-void note_elsewhere(JobRecord& job) {
-  for (const int rank : job.elsewhere) {
-    RankExit& end = job.exits[static_cast<std::size_t>(rank)];
-    end.kind = ExitKind::unfinished;
-    end.cause = ExitCause::elsewhere;
-  }
-}
-
-/// A launcher that dies leaves ranks behind, whose files still grow.
-void note_left_running(JobRecord& job, const std::map<int, WatchedProgress>& progress) {
-  for (const auto& [rank, one] : progress) {
-    if (!trains_on(one)) continue;
-    job.left_running.push_back(rank);
-    RankExit& end = job.exits[static_cast<std::size_t>(rank)];
-    end.kind = ExitKind::unfinished;
-    end.cause = ExitCause::interrupted;
-    end.detail = "it trains on";
   }
 }
 
@@ -324,22 +239,34 @@ std::string title_of_command(std::vector<std::string> command) {
   return beginning(title, kMostOfATitle);
 }
 
+/// How each rank ended, and which of them still train although the command ended.
 void take_exits(JobRecord& job, const fs::path& files, const std::map<int, RankFacts>& facts,
+                const std::map<int, WatchedProgress>& progress, const std::optional<Stall>& stall,
                 const std::optional<JobEnd>& end) {
+  std::vector<RankEndFacts> ends;
   for (int rank = 0; rank < job.world_size; ++rank) {
     const auto known = facts.find(rank);
-    const std::string failure = known == facts.end() ? "" : known->second.failure;
-    job.exits.push_back(exit_of_rank(files, rank, failure, end));
-    if (known == facts.end()) continue;
-    RankExit& exit = job.exits.back();
-    note_elsewhere(known->second.elsewhere, exit);
-    if (exit.kind == ExitKind::raised) exit.place = known->second.error_place;
+    RankEndFacts& one = ends.emplace_back(
+        end_facts_of(files, rank, known == facts.end() ? nullptr : &known->second));
+    one.job = end;
+    one.stalled = state_in(stall, rank);
+    const auto running = progress.find(rank);
+    // A launcher that dies leaves ranks behind, whose files still grow.
+    one.trains_on = end && running != progress.end() && trains_on(running->second);
+    if (one.trains_on) job.left_running.push_back(rank);
+  }
+  for (const int rank : job.elsewhere) {
+    ends[static_cast<std::size_t>(rank)].is_on_other_machine = true;
+  }
+  const bool raised = std::ranges::any_of(ends, has_raised);
+  for (RankEndFacts& one : ends) {
+    one.has_peer_raised = raised;
+    job.exits.push_back(exit_of_rank(one));
   }
 }
 
-void take_stall(JobRecord& job, const Stall& stall, bool was_cut_short) {
+void take_stall(JobRecord& job, const Stall& stall) {
   const bool hangs = stall.is_open && !stall.is_over;
-  if (!stall.is_over && was_cut_short) note_cut(stall, job.exits);
   add_stall(stall, hangs, job.exits);
   if (hangs && job.elsewhere.empty()) job.claims.push_back(collectives_match());
 }
@@ -393,12 +320,10 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   const std::map<int, RankFacts> facts = read_all_facts(files);
   const std::map<int, WatchedProgress> progress = read_all_progress(files);
   find_ranks(job, facts, progress);
-  take_exits(job, files, facts, end);
-  if (end) note_left_running(job, progress);
-  if (end && !is_cut_short(*end)) note_deaths(job.exits);
-  note_elsewhere(job);
+  const std::optional<Stall> stall = read_stall(files);
+  take_exits(job, files, facts, progress, stall, end);
   job.claims = claims_of(job, facts);
-  if (const auto stall = read_stall(files)) take_stall(job, *stall, end && is_cut_short(*end));
+  if (stall) take_stall(job, *stall);
   take_facts(job, facts);
   job.command_error = facts.empty() ? error_without_step(files) : "";
   job.has_expected_error = has_expected_error(job);
