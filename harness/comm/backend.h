@@ -24,7 +24,7 @@ using BackendFactory = c10::intrusive_ptr<c10d::Backend> (*)(
 
 /// An available backend: its name is c10d's too.
 struct BackendEntry {
-  std::string name;
+  Backend backend = Backend::gloo;
   c10::DeviceType device;  ///< of its tensors
   BackendFactory make;
 };

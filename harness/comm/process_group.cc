@@ -23,17 +23,17 @@ namespace lockstep {
 namespace {
 
 const std::vector<BackendEntry>& backends() {
-  static const std::vector<BackendEntry> entries{{"gloo", c10::DeviceType::CPU, make_gloo},
-                                                 {"mpi", c10::DeviceType::CPU, make_mpi},
-                                                 {"nccl", c10::DeviceType::CUDA, make_nccl}};
+  static const std::vector<BackendEntry> entries{{Backend::gloo, c10::DeviceType::CPU, make_gloo},
+                                                 {Backend::mpi, c10::DeviceType::CPU, make_mpi},
+                                                 {Backend::nccl, c10::DeviceType::CUDA, make_nccl}};
   return entries;
 }
 
-const BackendEntry& find_backend(const std::string& name) {
+const BackendEntry& find_backend(Backend backend) {
   for (const BackendEntry& entry : backends()) {
-    if (entry.name == name) return entry;
+    if (entry.backend == backend) return entry;
   }
-  throw unknown_name("backend", name, backend_names());
+  throw internal_error("a backend without a maker");
 }
 
 /// Waits until all ranks are there. A rank that ends at once would close connections that others
@@ -69,17 +69,16 @@ BackendHandle recorded(const BackendHandle& inner, const Recording& recording) {
   return c10::make_intrusive<RecordingBackend>(inner, recording.recorder, recording.group);
 }
 
-/// Lets `group` take tensors of the devices called `name`. `backend` is `inner`, recorded as in
+/// Lets `group` take tensors of such devices. `backend` is `inner`, recorded as in
 /// `recording`.
-void add_device(c10d::ProcessGroup& group, const std::string& name, const BackendHandle& inner,
+void add_device(c10d::ProcessGroup& group, DeviceKind kind, const BackendHandle& inner,
                 const BackendHandle& backend, const Recording& recording) {
-  if (name == "cpu") return;
-  if (name == "cuda") {
+  if (kind == DeviceKind::cpu) return;
+  if (kind == DeviceKind::cuda) {
     const auto type = c10d::ProcessGroup::strToBackendType(backend->getBackendName());
     group.setBackend(c10::DeviceType::CUDA, type, backend);
     return;
   }
-  if (name != "sim") throw unknown_name("kind of devices", name, {"cpu", "sim", "cuda"});
   register_timer();
   const BackendHandle aliasing = c10::make_intrusive<AliasingBackend>(inner);
   // A group has one backend per type; the CPU's type would select the CPU's backend.
@@ -131,7 +130,8 @@ struct ProcessGroup::State {
     const BackendHandle inner = entry.make(store, placement, options.timeout);
     backend = options.records ? recorded(inner, recording) : inner;
     wait_until_all_met(*store, placement);
-    const auto type = c10d::ProcessGroup::strToBackendType(entry.name);
+    const auto type =
+        c10d::ProcessGroup::strToBackendType(std::string(lockstep::name(entry.backend)));
     group = c10::make_intrusive<c10d::ProcessGroup>(store, placement.rank, placement.world_size);
     group->setBackend(entry.device, type, backend);
     add_device(*group, options.device, inner, backend, recording);
@@ -251,11 +251,9 @@ void ProcessGroup::shut_down() {
 
 c10d::ProcessGroup& ProcessGroup::c10d_group() { return *state_->group; }
 
-std::vector<std::string> backend_names() {
-  std::vector<std::string> names{"gloo"};
-  if (!built_mpis().empty()) names.emplace_back("mpi");
-  if (is_nccl_built()) names.emplace_back("nccl");
-  return names;
+bool is_built(Backend backend) {
+  if (backend == Backend::mpi) return !built_mpis().empty();
+  return backend != Backend::nccl || is_nccl_built();
 }
 
 }  // namespace lockstep

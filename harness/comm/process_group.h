@@ -21,10 +21,10 @@ namespace lockstep {
 enum class ReduceOp { sum, average, minimum, maximum };
 
 struct GroupOptions {
-  std::string backend = "gloo";
+  Backend backend = Backend::gloo;
   std::chrono::milliseconds timeout{60'000};  ///< of one collective, and of the rendezvous
-  std::string device = "cpu";  ///< devices whose tensors it takes, in addition to the CPU
-  bool records = true;         ///< log the collectives; otherwise the backend is called directly
+  DeviceKind device = DeviceKind::cpu;        ///< whose tensors it takes, in addition to the CPU's
+  bool records = true;  ///< log the collectives; otherwise the backend is called directly
   /// Folder of the collective logs of this host's ranks. If not empty, each collective is compared
   /// with the others' calls before it is made, and a mismatch is an error of the call. The rank
   /// that calls second detects it, so no rank waits.
@@ -124,7 +124,7 @@ class CollectiveTag {
   std::string before_;
 };
 
-/// Names of the backends available in this build.
-std::vector<std::string> backend_names();
+/// Whether this build has the backend.
+bool is_built(Backend backend);
 
 }  // namespace lockstep

@@ -65,7 +65,7 @@ Json json_of_scenario(const Wanted& wanted) {
             {"kept", scenario.origin.kept},
             {"left_out", scenario.origin.left_out}}},
           {"world_sizes", scenario.worlds},
-          {"devices", scenario.devices},
+          {"devices", names_of(scenario.devices)},
           {"steps", scenario.steps},
           {"axes", axes},
           {"claims", sentences_of(scenario.claims)},

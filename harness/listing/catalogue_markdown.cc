@@ -50,8 +50,8 @@ std::string section_of(const Scenario& scenario) {
              "\n### `{}`\n\n{}\n\n- From: {}, {}\n- Kept: {}\n- Left out: {}\n- World sizes: {}\n"
              "- Devices: {}\n- Source: `{}`\n",
              scenario.id, scenario.summary, origin.project, origin.link, origin.kept,
-             origin.left_out, worlds_in_words(scenario), fmt::join(scenario.devices, ", "),
-             scenario.source) +
+             origin.left_out, worlds_in_words(scenario),
+             fmt::join(names_of(scenario.devices), ", "), scenario.source) +
          axes_table(scenario) + variants_table(scenario);
 }
 

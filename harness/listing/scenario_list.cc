@@ -21,7 +21,7 @@ const TextRow& list_heading() {
 
 TextRow row_of(const Scenario& scenario) {
   return {scenario.id, class_of(scenario), worlds_in_short(scenario),
-          fmt::format("{}", fmt::join(scenario.devices, ",")), scenario.summary};
+          fmt::format("{}", fmt::join(names_of(scenario.devices), ",")), scenario.summary};
 }
 
 std::size_t width_before_last(const std::vector<TextRow>& rows) {
@@ -92,9 +92,10 @@ std::string list_with_variants(const ScenarioList& scenarios, std::size_t width)
   for (const Scenario* scenario : scenarios) {
     text += (text.empty() ? "" : "\n") + scenario->id + "\n";
     text += wrapped(scenario->summary, 2, 0, width);
-    text += wrapped(fmt::format("class {}; {} ranks; {}", class_of(*scenario),
-                                worlds_in_words(*scenario), fmt::join(scenario->devices, ", ")),
-                    2, 0, width);
+    text += wrapped(
+        fmt::format("class {}; {} ranks; {}", class_of(*scenario), worlds_in_words(*scenario),
+                    fmt::join(names_of(scenario->devices), ", ")),
+        2, 0, width);
     std::vector<TextRow> rows;
     for (const Variant& variant : scenario->variants) {
       rows.push_back({variant.name, std::string(name(variant.role)), variant.summary});

@@ -16,9 +16,9 @@ namespace {
 constexpr std::size_t kSheetIndent = 2;
 
 std::string devices_in_words(const Scenario& scenario) {
-  if (scenario.devices.size() == 1) return scenario.devices.front();
-  return fmt::format("{} (default: {})", fmt::join(scenario.devices, ", "),
-                     scenario.devices.front());
+  if (scenario.devices.size() == 1) return std::string(name(scenario.devices.front()));
+  return fmt::format("{} (default: {})", fmt::join(names_of(scenario.devices), ", "),
+                     name(scenario.devices.front()));
 }
 
 TextRow axis_row(const Axis& axis) {

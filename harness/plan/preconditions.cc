@@ -28,12 +28,12 @@ std::string missing_value(const Scenario& scenario, const Cell& cell) {
 /// Why this machine has too few GPUs for a cell; empty if it has enough.
 std::string missing_gpus(const Scenario& scenario, const Cell& cell,
                          const std::optional<GpusHere>& gpus) {
-  if (cell.device != "cuda") return {};
+  if (cell.device != DeviceKind::cuda) return {};
   if (!gpus) throw internal_error("a cell on cuda, but GPUs were not counted");
   if (!gpus->why_none.empty()) return "there is no GPU: " + gpus->why_none;
   const DeviceNeeds needs = scenario.device_needs ? scenario.device_needs(cell) : DeviceNeeds();
   const bool is_paired_with_cpu = needs.cpu_stands_in && needs.count == 2 && gpus->count == 1;
-  if (cell.backend == "nccl" && cell.world_size > gpus->count && !gpus->are_shared) {
+  if (cell.backend == Backend::nccl && cell.world_size > gpus->count && !gpus->are_shared) {
     return fmt::format("nccl needs a GPU for each of {} ranks, but there {} {}", cell.world_size,
                        gpus->count == 1 ? "is" : "are", gpus->count);
   }
@@ -50,11 +50,12 @@ std::string violated_precondition(const Scenario& scenario, const Cell& cell,
     return fmt::format("supports world sizes {}, not {}", worlds_in_words(scenario),
                        cell.world_size);
   }
-  if (cell.backend == "nccl" && cell.device != "cuda") {
-    return fmt::format("nccl connects GPUs, but this cell trains on {}", cell.device);
+  if (cell.backend == Backend::nccl && cell.device != DeviceKind::cuda) {
+    return fmt::format("nccl connects GPUs, but this cell trains on {}", name(cell.device));
   }
   if (!runs_on(scenario, cell.device)) {
-    return fmt::format("runs on {}, not on {}", fmt::join(scenario.devices, " or "), cell.device);
+    return fmt::format("runs on {}, not on {}", fmt::join(names_of(scenario.devices), " or "),
+                       name(cell.device));
   }
   const std::string missing = missing_value(scenario, cell);
   return missing.empty() ? missing_gpus(scenario, cell, gpus) : missing;
@@ -62,7 +63,7 @@ std::string violated_precondition(const Scenario& scenario, const Cell& cell,
 
 }  // namespace
 
-bool runs_on(const Scenario& scenario, const std::string& device) {
+bool runs_on(const Scenario& scenario, DeviceKind device) {
   return std::find(scenario.devices.begin(), scenario.devices.end(), device) !=
          scenario.devices.end();
 }

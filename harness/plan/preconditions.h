@@ -9,7 +9,7 @@
 namespace lockstep {
 
 /// Whether the scenario can train on devices of that kind.
-bool runs_on(const Scenario& scenario, const std::string& device);
+bool runs_on(const Scenario& scenario, DeviceKind device);
 
 /// The scenario's expectation of the cell. Not applicable if the scenario lacks its world size,
 /// backend, device or axis values, or if the machine has too few GPUs.

@@ -15,8 +15,9 @@ std::vector<std::string> arguments_of(const PlannedCell& planned) {
   };
   if (cell.steps != planned.scenario->steps) add("--steps", std::to_string(cell.steps));
   if (cell.seed != 0) add("--seed", std::to_string(cell.seed));
-  if (cell.backend != Cell().backend) add("--backend", cell.backend);
-  if (cell.device != planned.scenario->devices.front()) add("--device", cell.device);
+  if (cell.backend != Cell().backend) add("--backend", std::string(name(cell.backend)));
+  if (cell.device != planned.scenario->devices.front())
+    add("--device", std::string(name(cell.device)));
   if (cell.collectives != Collectives::log) {
     add("--collectives", std::string(name(cell.collectives)));
   }

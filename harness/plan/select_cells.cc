@@ -50,9 +50,9 @@ std::vector<Claim> claims_of(const Scenario& scenario, const Cell& cell) {
   return claims;
 }
 
-std::string device_of(const Scenario& scenario, const Selection& selection) {
+DeviceKind device_of(const Scenario& scenario, const Selection& selection) {
   if (selection.device) return *selection.device;
-  return selection.backend == "nccl" ? "cuda" : scenario.devices.front();
+  return selection.backend == Backend::nccl ? DeviceKind::cuda : scenario.devices.front();
 }
 
 /// Checked calls raise an error in the call, where Gloo would end the process.
@@ -305,7 +305,8 @@ std::optional<Cell> reference_cell(const Scenario& scenario, const Variant& vari
 bool needs_gpus(const std::vector<Scenario>& scenarios, const Selection& selection) {
   const std::vector<Wanted> all = wanted_of(scenarios, selection.names);
   return std::any_of(all.begin(), all.end(), [&](const Wanted& wanted) {
-    return device_of(*wanted.scenario, selection) == "cuda" && runs_on(*wanted.scenario, "cuda");
+    return device_of(*wanted.scenario, selection) == DeviceKind::cuda &&
+           runs_on(*wanted.scenario, DeviceKind::cuda);
   });
 }
 

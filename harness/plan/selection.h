@@ -23,10 +23,10 @@ struct Selection {
   std::optional<std::int64_t> steps;  ///< absent: the scenario's number
   std::uint64_t seed = 0;
   std::vector<AxisValue> axes;
-  std::string backend = "gloo";
-  std::optional<std::string> device;  ///< absent: the default of each scenario; nccl: cuda
-  std::optional<GpusHere> gpus;       ///< absent: not looked up, since no cell is on cuda
-  bool matrix = false;                ///< every value of the axes that are not in `axes`
+  Backend backend = Backend::gloo;
+  std::optional<DeviceKind> device;  ///< absent: the default of each scenario; nccl: cuda
+  std::optional<GpusHere> gpus;      ///< absent: not looked up, since no cell is on cuda
+  bool matrix = false;               ///< every value of the axes that are not in `axes`
   /// Limit for one scenario in one world: beyond it, a matrix only covers pairs
   /// of values, and beyond that, values.
   std::size_t max_cells = 1'000;

@@ -23,15 +23,15 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-std::string how_to_build(const std::string& backend) {
-  if (backend == "mpi") {
+std::string how_to_build(Backend backend) {
+  if (backend == Backend::mpi) {
     return "install libopenmpi-dev or libmpich-dev and build Lockstep again, or use gloo";
   }
   return "build Lockstep with a torch for CUDA, as pip has it, or use gloo";
 }
 
 std::vector<std::string> known_requirements() {
-  std::vector<std::string> names = known_backends();
+  std::vector<std::string> names = all_names<Backend>();
   for (const std::string& launcher : known_launchers()) names.push_back(launcher);
   names.push_back("gpus=N");
   return names;
@@ -49,13 +49,13 @@ Requirement parse_requirement(const std::string& word) {
     }
     throw bad_value("--require", word, fmt::format("gpus=N, N from 1 to {}", kMostGpus));
   }
-  if (contains(known_backends(), word) || contains(known_launchers(), word)) return {word, 0};
+  if (parse<Backend>(word) || contains(known_launchers(), word)) return {word, 0};
   throw unknown_name("requirement", word, known_requirements());
 }
 
 Capability find_capability(const std::string& name) {
   if (name == kGpus) return find_gpu_capability(kAnswerLimit);
-  if (contains(known_backends(), name)) return find_backend_capability(name);
+  if (const auto backend = parse<Backend>(name)) return find_backend_capability(*backend);
   return find_launcher_capability(name, kAnswerLimit);
 }
 
@@ -75,24 +75,23 @@ std::string unmet_sentence(const Requirement& requirement, const Capability& fou
 
 }  // namespace
 
-std::vector<std::string> known_backends() { return {"gloo", "mpi", "nccl"}; }
-
-Capability find_backend_capability(const std::string& name, std::chrono::milliseconds limit) {
-  if (!contains(backend_names(), name)) {
-    return {name, false, 0, "not in this build", how_to_build(name)};
+Capability find_backend_capability(Backend backend, std::chrono::milliseconds limit) {
+  const std::string called(name(backend));
+  if (!is_built(backend)) {
+    return {called, false, 0, "not in this build", how_to_build(backend)};
   }
-  if (name == "mpi") {
-    return {name, true, 0, fmt::format("built in for {}", fmt::join(built_mpis(), " and ")), ""};
+  if (backend == Backend::mpi) {
+    return {called, true, 0, fmt::format("built in for {}", fmt::join(built_mpis(), " and ")), ""};
   }
-  if (name != "nccl") return {name, true, 0, "built in", ""};
+  if (backend != Backend::nccl) return {called, true, 0, "built in", ""};
   const Capability gpus = find_gpu_capability(limit);
-  if (gpus.is_there) return {name, true, 0, "built in, for " + gpus.text, ""};
-  return {name, false, 0, "built in, but there is no GPU: " + gpus.text, gpus.remedy};
+  if (gpus.is_there) return {called, true, 0, "built in, for " + gpus.text, ""};
+  return {called, false, 0, "built in, but there is no GPU: " + gpus.text, gpus.remedy};
 }
 
-void check_backend(const std::string& backend) {
-  if (!contains(backend_names(), backend)) {
-    throw Error(Error::Kind::usage, backend_not_built(backend, how_to_build(backend)));
+void check_backend(Backend backend) {
+  if (!is_built(backend)) {
+    throw Error(Error::Kind::usage, backend_not_built(name(backend), how_to_build(backend)));
   }
 }
 

@@ -10,17 +10,14 @@
 
 namespace lockstep {
 
-std::vector<std::string> known_backends();  ///< gloo, mpi, nccl
-
-/// Looks for one of `known_backends`. nccl is available if its module was built and there is a GPU.
-Capability find_backend_capability(const std::string& name,
-                                   std::chrono::milliseconds limit = kAnswerLimit);
+/// Looks for a backend. nccl is available if its module was built and there is a GPU.
+Capability find_backend_capability(Backend backend, std::chrono::milliseconds limit = kAnswerLimit);
 
 /// The same GPUs in the form for a plan. LOCKSTEP_SHARE_GPU=1 lets ranks share them.
 GpusHere gpus_for_plan(const Capability& gpus);
 
 /// Throws Error (usage) if this build lacks `backend`. Does not look for GPUs.
-void check_backend(const std::string& backend);
+void check_backend(Backend backend);
 
 /// One word of `--require`.
 struct Requirement {

@@ -35,8 +35,8 @@ std::string say_torch(DoctorSheet& sheet) {
 
 /// Where no ranks can start, no backend is tried.
 void say_untried_backends(DoctorSheet& sheet, std::chrono::milliseconds limit) {
-  for (const std::string& name : known_backends()) {
-    sheet.say(find_backend_capability(name, limit));
+  for (const Backend backend : {Backend::gloo, Backend::mpi, Backend::nccl}) {
+    sheet.say(find_backend_capability(backend, limit));
   }
 }
 

@@ -47,10 +47,10 @@ class HiddenFolder {
 void reduce_one_tensor(Rank& rank) {
   // The group of NCCL chooses the rank's GPU.
   ProcessGroup& group = rank.group();
-  at::Tensor tensor = at::ones({1}, at::Device(rank.cell().device));
+  at::Tensor tensor = at::ones({1}, at::Device(std::string(name(rank.cell().device))));
   group.all_reduce(tensor, ReduceOp::sum);
   if (tensor.item<float>() != 2) {
-    throw std::runtime_error(fmt::format("1 + 1 over {} is not 2", rank.cell().backend));
+    throw std::runtime_error(fmt::format("1 + 1 over {} is not 2", name(rank.cell().backend)));
   }
 }
 
@@ -66,7 +66,7 @@ CellRecord run_two_ranks(const fs::path& folder, std::chrono::milliseconds limit
   planned.cell.scenario = scenario.id;
   planned.cell.variant = scenario.variants.front().name;
   planned.cell.role = Role::fixed;
-  planned.cell.backend = backend.name;
+  planned.cell.backend = backend.backend;
   planned.cell.device = backend.device;
   planned.cell.world_size = 2;
   planned.cell.steps = 1;

@@ -3,12 +3,14 @@
 #include <chrono>
 #include <string>
 
+#include "reports/record/cell.h"
+
 namespace lockstep {
 
 /// A backend that starts no ranks itself, and the kind of its tensors' devices.
 struct RehearsedBackend {
-  std::string name = "gloo";
-  std::string device = "cpu";
+  Backend backend = Backend::gloo;
+  DeviceKind device = DeviceKind::cpu;
 };
 
 /// Lets two ranks connect, reduce one tensor and write their files, with the code of `run`. Uses a

@@ -155,7 +155,7 @@ class RunningCells {
 
   /// A GPU's memory and time are not shared with another cell.
   static bool needs_machine_alone(const PlannedCell& planned) {
-    return planned.cell.device == "cuda" && planned.expectation.not_applicable.empty();
+    return planned.cell.device == DeviceKind::cuda && planned.expectation.not_applicable.empty();
   }
 
   /// Returns the signal that asked this process to end; 0: a cell has ended.

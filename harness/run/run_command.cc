@@ -90,7 +90,7 @@ ExitStatus run_as_rank(const RunRequest& request, const std::vector<Scenario>& s
 
 /// The requested launcher, or the one that the backend needs; absent: ranks are forked.
 std::optional<LauncherCommand> launcher_of(const RunRequest& request) {
-  const bool needs_mpirun = request.selection.backend == "mpi";
+  const bool needs_mpirun = request.selection.backend == Backend::mpi;
   if (needs_mpirun && request.launcher == kNoLauncher) throw no_mpi_launcher();
   if (!request.launcher.empty() && request.launcher != kNoLauncher) {
     return LauncherCommand(request.launcher);

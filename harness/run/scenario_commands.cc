@@ -60,7 +60,7 @@ std::vector<std::string> filter_words(const std::vector<Scenario>& scenarios) {
 }
 
 std::vector<std::string> requirement_words() {
-  std::vector<std::string> words = known_backends();
+  std::vector<std::string> words = all_names<Backend>();
   for (const std::string& launcher : known_launchers()) words.push_back(launcher);
   return words;
 }
@@ -115,16 +115,15 @@ constexpr std::uint64_t kMostSeed = 0xffffffff;
 
 constexpr int kMostRepetitions = 10'000;
 
-std::string device_called(const std::string& name) {
-  const std::vector<std::string>& known = known_devices();
-  if (std::find(known.begin(), known.end(), name) != known.end()) return name;
-  throw bad_value("--device", name, fmt::format("one of {}", fmt::join(known, ", ")));
+DeviceKind device_called(const std::string& word) {
+  if (const auto found = parse<DeviceKind>(word)) return *found;
+  throw bad_value("--device", word,
+                  fmt::format("one of {}", fmt::join(all_names<DeviceKind>(), ", ")));
 }
 
-std::string backend_called(const std::string& name) {
-  const std::vector<std::string> known = known_backends();
-  if (std::find(known.begin(), known.end(), name) != known.end()) return name;
-  throw unknown_name("backend", name, known);
+Backend backend_called(const std::string& word) {
+  if (const auto found = parse<Backend>(word)) return *found;
+  throw unknown_name("backend", word, all_names<Backend>());
 }
 
 Collectives collectives_called(const std::string& word) {
@@ -301,7 +300,7 @@ Command run_scenarios(const std::vector<Scenario>& scenarios, std::vector<std::s
           {},
           [&scenarios] {
             return OfferedWords{{"SCENARIO", scenario_words(scenarios)},
-                                {"--backend", known_backends()},
+                                {"--backend", all_names<Backend>()},
                                 {"--device", {"cpu", "cuda", "sim"}},
                                 {"--collectives", {"check", "log", "off"}},
                                 {"--format", format_names()},

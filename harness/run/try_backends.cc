@@ -101,7 +101,7 @@ Capability try_one_mpi(const std::string& mpi, std::chrono::milliseconds limit) 
 
 /// With fewer than two GPUs, ranks of `run` would be refused.
 Capability try_nccl(std::chrono::milliseconds limit) {
-  if (!is_nccl_built()) return find_backend_capability("nccl", limit);
+  if (!is_nccl_built()) return find_backend_capability(Backend::nccl, limit);
   const Capability gpus = find_gpu_capability(limit);
   if (!gpus.is_there) {
     return {"nccl", false, 0, "built in, not tried: there is no GPU: " + gpus.text, gpus.remedy};
@@ -110,7 +110,7 @@ Capability try_nccl(std::chrono::milliseconds limit) {
     return {"nccl", true, 0, "built in, not tried: two ranks need two GPUs, and there is one",
             "LOCKSTEP_SHARE_GPU=1 lets ranks share a GPU"};
   }
-  const std::string problem = rehearse(limit, {"nccl", "cuda"});
+  const std::string problem = rehearse(limit, {Backend::nccl, DeviceKind::cuda});
   if (problem.empty()) return {"nccl", true, 0, fmt::format("{} on {}", kReduced, gpus.text), ""};
   return {"nccl", false, 0, problem, "see whether nvidia-smi works, or use gloo"};
 }
@@ -120,7 +120,7 @@ Capability try_nccl(std::chrono::milliseconds limit) {
 std::vector<Capability> try_backends(std::chrono::milliseconds limit) {
   std::vector<Capability> tried;
   const std::vector<std::string> mpis = built_mpis();
-  if (mpis.empty()) tried.push_back(find_backend_capability("mpi", limit));
+  if (mpis.empty()) tried.push_back(find_backend_capability(Backend::mpi, limit));
   for (const std::string& mpi : mpis) tried.push_back(try_one_mpi(mpi, limit));
   tried.push_back(try_nccl(limit));
   return tried;

@@ -210,7 +210,7 @@ Expectation expect_ranks_do_not_meet(MismatchFault fault, std::int64_t step,
 }
 
 Expectation expect_sizes_differ(const Cell& cell, std::int64_t step, std::vector<int> culprits) {
-  const bool is_refused = cell.backend == "mpi";
+  const bool is_refused = cell.backend == Backend::mpi;
   return {.breaks = {collectives_match()},
           .raises = {{.fragment = is_refused ? group_error::kCallsDiffer : group_error::kGlooSizes,
                       .step = step}},

@@ -62,11 +62,6 @@ Variant reference(std::string name, std::string summary, Settings sets) {
   return {std::move(name), Role::reference, std::move(summary), std::move(sets)};
 }
 
-const std::vector<std::string>& known_devices() {
-  static const std::vector<std::string> devices{"cpu", "sim", "cuda"};
-  return devices;
-}
-
 DeviceNeeds device_per_rank(const Cell& cell) {
   return {.count = cell.world_size, .cpu_stands_in = false};
 }
@@ -199,12 +194,10 @@ void validate_reference(const Scenario& scenario, const Variant& variant) {
 }
 
 void validate_devices(const Scenario& scenario) {
-  std::set<std::string> kinds;
-  for (const std::string& device : scenario.devices) {
-    const auto& known = known_devices();
-    require(std::find(known.begin(), known.end(), device) != known.end(), scenario,
-            "no device is called '" + device + "'");
-    require(kinds.insert(device).second, scenario, "the device '" + device + "' twice");
+  std::set<DeviceKind> kinds;
+  for (const DeviceKind device : scenario.devices) {
+    require(kinds.insert(device).second, scenario,
+            fmt::format("the device '{}' twice", name(device)));
   }
   require(!kinds.empty(), scenario, "no device");
 }

@@ -101,8 +101,8 @@ struct Scenario {
   Origin origin = {};
   std::vector<Variant> variants;
   std::vector<int> worlds = worlds_from(2);  ///< world sizes it supports
-  /// Kinds of devices it can train on: cpu, sim (virtual devices), cuda. The first is the default.
-  std::vector<std::string> devices{"cpu"};
+  /// Kinds of devices it can train on. The first is the default.
+  std::vector<DeviceKind> devices{DeviceKind::cpu};
   std::function<DeviceNeeds(const Cell&)> device_needs = {};  ///< empty: one device
   std::int64_t steps = 3;                                     ///< unless --steps says otherwise
   std::vector<Axis> axes = {};
@@ -114,9 +114,6 @@ struct Scenario {
   ExpectationOf expect = {};
   std::function<void(Rank&)> body;  ///< runs on every rank of a cell
 };
-
-/// The kinds of devices: cpu, sim, cuda.
-const std::vector<std::string>& known_devices();
 
 /// "2 to 16", or "2, 4, 8" if sizes in between are not supported.
 std::string worlds_in_words(const Scenario& scenario);

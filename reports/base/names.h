@@ -3,7 +3,9 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep {
 
@@ -25,6 +27,20 @@ constexpr std::optional<Enum> parse(std::string_view word) {
     if (Names<Enum>::values[i] == word) return static_cast<Enum>(i);
   }
   return std::nullopt;
+}
+
+/// The words of these values.
+template <class Enum>
+std::vector<std::string> names_of(const std::vector<Enum>& enumerators) {
+  std::vector<std::string> words;
+  for (const Enum one : enumerators) words.emplace_back(name(one));
+  return words;
+}
+
+/// All its words.
+template <class Enum>
+std::vector<std::string> all_names() {
+  return {Names<Enum>::values.begin(), Names<Enum>::values.end()};
 }
 
 }  // namespace lockstep

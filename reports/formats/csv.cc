@@ -80,9 +80,9 @@ void append(std::string& csv, const Line& line) {
 }
 
 /// The device follows the axes, unless it is the CPU.
-std::string choices_in_words(std::string_view device, const std::vector<AxisValue>& axes) {
+std::string choices_in_words(DeviceKind device, const std::vector<AxisValue>& axes) {
   std::vector<std::string> words;
-  if (device != "cpu") words.push_back(fmt::format("device={}", device));
+  if (device != DeviceKind::cpu) words.push_back(fmt::format("device={}", name(device)));
   for (const AxisValue& axis : axes) words.push_back(fmt::format("{}={}", axis.axis, axis.value));
   return fmt::format("{}", fmt::join(words, " "));
 }
@@ -194,7 +194,7 @@ Line line_about_group(const RunRecord& run, const Table& table, const std::strin
   const Cell* const cell = cell_of(run, table, variant);
   if (cell) line.role = name(cell->role);
   line.world_size = table.world_size;
-  line.axes = choices_in_words(cell ? cell->device : "cpu", table.axes);
+  line.axes = choices_in_words(cell ? cell->device : DeviceKind::cpu, table.axes);
   return line;
 }
 

@@ -165,8 +165,8 @@ CaseType type_of(const CellRecord& cell) {
 /// "bypass[w2,over=mpi,on=sim,tiles=4,repetition=2]".
 std::string case_name(const Cell& cell) {
   std::string text = fmt::format("{}[w{}", cell.variant, cell.world_size);
-  if (cell.backend != Cell().backend) text += ",over=" + cell.backend;
-  if (cell.device != Cell().device) text += ",on=" + cell.device;
+  if (cell.backend != Cell().backend) text += fmt::format(",over={}", name(cell.backend));
+  if (cell.device != Cell().device) text += fmt::format(",on={}", name(cell.device));
   for (const AxisValue& axis : cell.axes) text += fmt::format(",{}={}", axis.axis, axis.value);
   if (cell.repetition > 1) text += fmt::format(",repetition={}", cell.repetition);
   text += "]";

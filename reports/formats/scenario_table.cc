@@ -44,8 +44,8 @@ Surroundings surroundings_of(const RunRecord& run) {
   Surroundings all;
   for (const CellRecord& record : run.cells) {
     if (record.cell.role == Role::reference) continue;
-    all.backends.insert(plain(record.cell.backend));
-    all.devices.insert(plain(record.cell.device));
+    all.backends.emplace(name(record.cell.backend));
+    all.devices.emplace(name(record.cell.device));
     all.world_sizes.insert(record.cell.world_size);
   }
   for (const JobRecord& job : run.jobs) all.world_sizes.insert(job.world_size);

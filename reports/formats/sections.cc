@@ -58,12 +58,12 @@ class Sections {
 
  private:
   /// A run has all cells of a scenario on the same kind of devices.
-  static std::string device_of(const Section& section) {
-    return section.cells.empty() ? "cpu" : section.cells.front().record->cell.device;
+  static DeviceKind device_of(const Section& section) {
+    return section.cells.empty() ? DeviceKind::cpu : section.cells.front().record->cell.device;
   }
 
   /// A run has all its cells over the same backend, except references, which need none.
-  static std::string backend_of(const Section& section) {
+  static Backend backend_of(const Section& section) {
     for (const ShownCell& shown : section.cells) {
       const Cell& cell = shown.record->cell;
       if (cell.role != Role::reference) return cell.backend;

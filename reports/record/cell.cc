@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-std::string folder_of(const Cell& cell, std::string_view default_device) {
+std::string folder_of(const Cell& cell, DeviceKind default_device) {
   std::string folder = fmt::format("{}/{}/w{}", cell.scenario, cell.variant, cell.world_size);
-  if (cell.backend != Cell().backend) folder += fmt::format("-backend={}", cell.backend);
-  if (cell.device != default_device) folder += fmt::format("-device={}", cell.device);
+  if (cell.backend != Cell().backend) folder += fmt::format("-backend={}", name(cell.backend));
+  if (cell.device != default_device) folder += fmt::format("-device={}", name(cell.device));
   for (const AxisValue& axis : unusual_choices(cell)) {
     folder += fmt::format("-{}={}", axis.axis, axis.value);
   }
@@ -32,17 +32,17 @@ std::string title_of(const Cell& cell) {
   return title;
 }
 
-std::string conditions(int world_size, std::string_view backend, std::string_view device,
+std::string conditions(int world_size, Backend backend, DeviceKind device,
                        const std::vector<AxisValue>& axes) {
   std::string words = fmt::format("{} {}", world_size, world_size == 1 ? "rank" : "ranks");
-  if (backend != Cell().backend) words += fmt::format(" over {}", backend);
+  if (backend != Cell().backend) words += fmt::format(" over {}", name(backend));
   words += on_device(device);
   for (const AxisValue& axis : axes) words += fmt::format(", {}={}", axis.axis, axis.value);
   return words;
 }
 
-std::string on_device(std::string_view device) {
-  return device == "cpu" ? "" : fmt::format(" on {}", device);
+std::string on_device(DeviceKind device) {
+  return device == DeviceKind::cpu ? "" : fmt::format(" on {}", name(device));
 }
 
 namespace {

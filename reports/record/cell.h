@@ -55,6 +55,23 @@ struct Names<Collectives> {
   static constexpr std::array<std::string_view, 3> values{"off", "log", "check"};
 };
 
+/// Transport between ranks.
+enum class Backend { gloo, mpi, nccl };
+
+template <>
+struct Names<Backend> {
+  static constexpr std::array<std::string_view, 3> values{"gloo", "mpi", "nccl"};
+};
+
+/// Kind of the devices that ranks train on.
+///   sim  virtual devices, in the host's memory
+enum class DeviceKind { cpu, sim, cuda };
+
+template <>
+struct Names<DeviceKind> {
+  static constexpr std::array<std::string_view, 3> values{"cpu", "sim", "cuda"};
+};
+
 /// One launch: scenario x variant x world size x axis values x backend x device.
 struct Cell {
   std::string scenario;
@@ -62,8 +79,8 @@ struct Cell {
   Role role = Role::buggy;
   int world_size = 0;
   std::vector<AxisValue> axes;  ///< one per axis that the variant depends on, in axis order
-  std::string backend = "gloo";
-  std::string device = "cpu";  ///< kind of the training devices: cpu, sim, cuda
+  Backend backend = Backend::gloo;
+  DeviceKind device = DeviceKind::cpu;
   std::int64_t steps = 0;
   std::uint64_t seed = 0;  ///< added to every seed of the scenario; 0 is the published run
   int repetition = 1;      ///< from 1; running the same cell again increments it
@@ -78,7 +95,7 @@ struct Cell {
 /// `<scenario>/<variant>/w<world>[-backend=...][-device=...][-axis=value...]`. It names the backend
 /// unless it is gloo, the device unless it is `default_device`, and every axis that is not at its
 /// default. From the second repetition on, `-repetition=N` follows.
-std::string folder_of(const Cell& cell, std::string_view default_device = "cpu");
+std::string folder_of(const Cell& cell, DeviceKind default_device = DeviceKind::cpu);
 
 /// The choices that differ from their axis' default.
 std::vector<AxisValue> unusual_choices(const Cell& cell);
@@ -88,11 +105,11 @@ std::vector<AxisValue> unusual_choices(const Cell& cell);
 std::string title_of(const Cell& cell);
 
 /// Conditions of a cell apart from its variant: "2 ranks over mpi on sim, tiles=4".
-std::string conditions(int world_size, std::string_view backend, std::string_view device,
+std::string conditions(int world_size, Backend backend, DeviceKind device,
                        const std::vector<AxisValue>& axes);
 
 /// " on sim"; empty for the CPU.
-std::string on_device(std::string_view device);
+std::string on_device(DeviceKind device);
 
 /// Whether the cell has a value on `axis`, chosen or set by its variant.
 bool has_axis(const Cell& cell, std::string_view axis);

@@ -73,7 +73,7 @@ std::string check_in_words(const Check& check);
 /// One line of the detection table: counts of cells.
 struct Detection {
   std::string scenario;
-  std::string device = "cpu";  ///< training device of its cells
+  DeviceKind device = DeviceKind::cpu;  ///< training devices of its cells
   int cells = 0;
   int declared = 0;              ///< cells that ran and declare a bug
   int found = 0;                 ///< of them, those in which everything declared was found

@@ -28,8 +28,8 @@ DeviceMap map_of(Rank& rank, const DistributedEnvironment& environment,
   HelperMistakes mistakes;
   if (rank.has("mistakes", "both")) mistakes = mistakes_of_the_helper();
   if (rank.has("mistakes", "index")) mistakes = {.takes_global_rank = true};
-  const DeviceMap map =
-      per_rank_device_map(environment, rank.cell().device, set_current_device, mistakes);
+  const DeviceMap map = per_rank_device_map(environment, std::string(name(rank.cell().device)),
+                                            set_current_device, mistakes);
   return rank.has("model_on", "current-device") ? DeviceMap{{"", current_device(devices.front())}}
                                                 : map;
 }
@@ -97,7 +97,7 @@ Scenario global_rank_as_device_index() {
            latent("one-machine", "the helper unchanged, on one machine", "mistakes=both"),
            fixed("local-rank", "the index is the local rank", "mistakes=none"),
            reference("reference", "one process on the CPU: the mean of all shards' gradients")},
-      .devices = {"sim", "cuda"},
+      .devices = {DeviceKind::sim, DeviceKind::cuda},
       .device_needs =
           [](const Cell& cell) {
             return DeviceNeeds{ranks_per_node(cell), false};

@@ -132,7 +132,7 @@ Scenario loss_gradient_on_head_device() {
            "fake tensors; here functorch's gradient crosses devices in the real engine"},
       .variants = variants(),
       .worlds = worlds_from(1),
-      .devices = {"sim", "cuda"},
+      .devices = {DeviceKind::sim, DeviceKind::cuda},
       .device_needs = device_needs,
       .axes = {{"crossing", {"hidden-states", "logit-scale"}, "hidden-states"},
                {"head", {"trained", "frozen"}, "trained"},

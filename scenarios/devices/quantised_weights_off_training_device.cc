@@ -66,7 +66,7 @@ Scenario quantised_weights_off_training_device() {
            "bitsandbytes, 4-bit weights, loading from files; accelerate's own check of quantised "
            "weights: ours raises its words"},
       .variants = variants(),
-      .devices = {"sim", "cuda"},
+      .devices = {DeviceKind::sim, DeviceKind::cuda},
       .device_needs = device_per_rank,
       .steps = 2,
       .axes = {device_map_axis({"split-over-all", "overridden"}), accumulation_axis()},

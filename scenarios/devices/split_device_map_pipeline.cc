@@ -168,7 +168,7 @@ Scenario split_device_map_pipeline() {
                    fixed("data-parallel", "a full copy on the device of every rank", "model=whole"),
                    reference("reference", "one process on the CPU: the mean of all shards")},
       .worlds = worlds_from(1),
-      .devices = {"sim", "cuda"},
+      .devices = {DeviceKind::sim, DeviceKind::cuda},
       .device_needs =
           [](const Cell& cell) {
             return DeviceNeeds{device_count(cell), is_split(cell)};

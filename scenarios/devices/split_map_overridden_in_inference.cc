@@ -45,7 +45,8 @@ void infer(Rank& rank) {
 
 std::string precondition(const Cell& cell) {
   if (cell.role == Role::reference) return "";
-  if (cell.device == "cuda") return "the memory of a GPU is not to be filled: run it on sim";
+  if (cell.device == DeviceKind::cuda)
+    return "the memory of a GPU is not to be filled: run it on sim";
   if (!is_set(cell, "map", "balanced_low_0")) return "";
   return "balanced_low_0 does not split a model over two devices";
 }
@@ -73,7 +74,7 @@ Scenario split_map_overridden_in_inference() {
                "guard=always", expect_named_map_overridden),
            fixed("split", "the guard acts in training only", "guard=in-training-only"),
            reference("reference", "one process on the CPU: the losses of inference")},
-      .devices = {"sim", "cuda"},
+      .devices = {DeviceKind::sim, DeviceKind::cuda},
       .device_needs =
           [](const Cell&) {
             return DeviceNeeds{kDevices, false};

@@ -99,7 +99,7 @@ Scenario split_map_under_data_parallel() {
            "accelerate's policies, unsloth's detection, the override, the refusal word by word",
            "loading from files; 8-bit weights and inference, which have scenarios of their own"},
       .variants = variants(),
-      .devices = {"sim", "cuda"},
+      .devices = {DeviceKind::sim, DeviceKind::cuda},
       .device_needs = device_per_rank,
       .steps = 2,
       .axes = {device_map_axis({"split-over-all", "overridden"}),

@@ -120,7 +120,7 @@ Scenario function_ignores_grad_output() {
                      "one process, torch's cross-entropy, with a loss that is never scaled",
                      "accumulation=1 times=1")},
       .worlds = worlds_from(1),
-      .devices = {"cpu", "sim", "cuda"},
+      .devices = {DeviceKind::cpu, DeviceKind::sim, DeviceKind::cuda},
       .axes = {{"accumulation", {"1", "2", "4"}, "2"},
                {"times", {"1", "world-size", "0.5"}, "1"},
                rank_axis("backwards", {"one", "two"}, "two"),

@@ -147,7 +147,7 @@ Scenario zero_partition_boundary() {
                  "pieces=exact"),
            reference("reference", "one process without partitions", "stage=1 bucket=standard")},
       .worlds = worlds_from(1),
-      .devices = {"cpu", "sim", "cuda"},
+      .devices = {DeviceKind::cpu, DeviceKind::sim, DeviceKind::cuda},
       .axes = {{"sizes", {"8-0-24", "8-24", "12-12-12-12", "5-0-7-1", "0-1"}, "8-0-24"},
                {"stage", {"1", "2"}, "2"},
                {"bucket", {"standard", "small"}, "standard"},

@@ -25,7 +25,7 @@ inline std::vector<Scenario> literal_catalogue() {
       listed_scenario("batches-uneven", "One rank has a batch less, and the others HANG.",
                       "collectives")};
   scenarios[1].worlds = worlds_from(2, 16);
-  scenarios[1].devices = {"sim", "cuda"};
+  scenarios[1].devices = {DeviceKind::sim, DeviceKind::cuda};
   scenarios[2].axes.clear();
   return scenarios;
 }

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
+#include <fmt/format.h>
 
 #include <fstream>
 #include <thread>
@@ -60,11 +61,11 @@ class TwoLayers : public Module {
 };
 
 /// Gradients of three steps, in small buckets.
-std::vector<at::Tensor> gradients_over(const Checks& checks, const std::string& backend) {
+std::vector<at::Tensor> gradients_over(const Checks& checks, lockstep::Backend backend) {
   const int rank = checks.placement().rank;
-  CollectiveLog log(checks.folder() / (backend + "-" + std::to_string(rank)), rank);
-  ProcessGroup group(placement_at(checks, backend), {backend, std::chrono::seconds(30), "cpu"},
-                     log);
+  CollectiveLog log(checks.folder() / fmt::format("{}-{}", name(backend), rank), rank);
+  ProcessGroup group(placement_at(checks, std::string(name(backend))),
+                     {backend, std::chrono::seconds(30)}, log);
   TwoLayers model;
   DdpOptions options;
   options.bucket_bytes = 256;
@@ -84,8 +85,8 @@ std::vector<at::Tensor> gradients_over(const Checks& checks, const std::string& 
 }  // namespace
 
 void check_ddp(Checks& checks) {
-  const std::vector<at::Tensor> over_gloo = gradients_over(checks, "gloo");
-  const std::vector<at::Tensor> over_mpi = gradients_over(checks, "mpi");
+  const std::vector<at::Tensor> over_gloo = gradients_over(checks, lockstep::Backend::gloo);
+  const std::vector<at::Tensor> over_mpi = gradients_over(checks, lockstep::Backend::mpi);
   checks.expect(over_gloo.size() == 12 && over_mpi.size() == 12, "four gradients in three steps");
   for (std::size_t i = 0; i < over_gloo.size(); ++i) {
     checks.expect(at::equal(over_gloo[i], over_mpi[i]),

@@ -83,14 +83,9 @@ INSTANTIATE_TEST_SUITE_P(
                       },
                       "no variant"},
         Contradiction{"NoDevice", [](Scenario& s) { s.devices = {}; }, "no device"},
-        Contradiction{"UnknownDevice",
-                      [](Scenario& s) {
-                        s.devices = {"cpu", "gpu"};
-                      },
-                      "no device is called 'gpu'"},
         Contradiction{"DeviceTwice",
                       [](Scenario& s) {
-                        s.devices = {"sim", "cpu", "sim"};
+                        s.devices = {DeviceKind::sim, DeviceKind::cpu, DeviceKind::sim};
                       },
                       "the device 'sim' twice"},
         Contradiction{"AxisThatIsAnOption", [](Scenario& s) { s.axes[0].name = "device"; },

@@ -138,7 +138,7 @@ TEST(SelectCells, OfAWorldSizeThatIsNotSupportedDoNotApplyAndBringNoReference) {
 /// The literal scenario on all kinds of devices; "bug" needs as many as it has tiles.
 Scenario scenario_on_devices() {
   Scenario scenario = literal_scenario();
-  scenario.devices = {"sim", "cuda"};
+  scenario.devices = {DeviceKind::sim, DeviceKind::cuda};
   scenario.device_needs = [](const Cell& cell) {
     return DeviceNeeds{has_axis(cell, "tiles") ? std::stoi(axis_value(cell, "tiles")) : 1};
   };
@@ -147,7 +147,7 @@ Scenario scenario_on_devices() {
 
 Selection on_gpus(int count) {
   Selection selection = of({"bug-class/bug"});
-  selection.device = "cuda";
+  selection.device = DeviceKind::cuda;
   selection.gpus = GpusHere{count, count > 0 ? "" : "the driver knows no device. Remedy: a driver"};
   return selection;
 }
@@ -157,37 +157,39 @@ std::string objection_with(int gpus, const std::string& tiles) {
   Selection selection = on_gpus(gpus);
   selection.axes = {{"tiles", tiles}};
   const Plan plan = select_cells({scenario_on_devices()}, selection);
-  EXPECT_EQ(plan.cells.at(0).cell.device, "cuda");
+  EXPECT_EQ(plan.cells.at(0).cell.device, DeviceKind::cuda);
   return plan.cells.at(0).expectation.not_applicable;
 }
 
 TEST(SelectCells, AreOnTheDeviceAskedForElseTheStandardOne) {
   Selection selection = of({"bug-class/bug"});
   for (const auto& [asked, device] :
-       {std::pair<std::optional<std::string>, std::string>({}, "sim"), {"sim", "sim"}}) {
+       {std::pair<std::optional<DeviceKind>, DeviceKind>({}, DeviceKind::sim),
+        {DeviceKind::sim, DeviceKind::sim}}) {
     selection.device = asked;
     for (const PlannedCell& planned : select_cells({scenario_on_devices()}, selection).cells) {
       EXPECT_EQ(planned.cell.device, device);
       EXPECT_EQ(planned.expectation.not_applicable, "");
     }
   }
-  EXPECT_EQ(select_cells(kScenarios, of({"bug-class/bug"})).cells.at(0).cell.device, "cpu");
+  EXPECT_EQ(select_cells(kScenarios, of({"bug-class/bug"})).cells.at(0).cell.device,
+            DeviceKind::cpu);
 }
 
 TEST(SelectCells, HaveTheirReferenceOnTheSameDevice) {
   const Plan plan = select_cells({scenario_on_devices()}, on_gpus(8));
   ASSERT_THAT(plan.cells, SizeIs(2));
   EXPECT_EQ(plan.cells[1].cell.role, Role::reference);
-  EXPECT_EQ(plan.cells[1].cell.device, "cuda");
+  EXPECT_EQ(plan.cells[1].cell.device, DeviceKind::cuda);
 }
 
 TEST(SelectCells, OfADeviceThatIsNotSupportedDoNotApplyAndBringNoReference) {
   Selection selection = of({"bug-class/bug"});
-  selection.device = "cpu";
+  selection.device = DeviceKind::cpu;
   const Plan plan = select_cells({scenario_on_devices()}, selection);
   ASSERT_THAT(plan.cells, SizeIs(1));
   EXPECT_EQ(plan.cells[0].expectation.not_applicable, "runs on sim or cuda, not on cpu");
-  selection.device = "cuda";
+  selection.device = DeviceKind::cuda;
   EXPECT_EQ(select_cells(kScenarios, selection).cells.at(0).expectation.not_applicable,
             "runs on cpu, not on cuda");
 }
@@ -216,10 +218,10 @@ TEST(SelectCells, WithoutAGpuDoNotApplyAndSayWhatHelps) {
 TEST(SelectCells, AreOverTheBackendAskedForButForTheirReference) {
   const Plan over_gloo = select_cells(kScenarios, of({"bug-class/bug"}));
   Selection selection = of({"bug-class/bug", "bug-class/plain"});
-  selection.backend = "mpi";
+  selection.backend = Backend::mpi;
   const Plan plan = select_cells(kScenarios, selection);
   ASSERT_THAT(plan.cells, SizeIs(2));
-  EXPECT_EQ(plan.cells[0].cell.backend, "mpi");
+  EXPECT_EQ(plan.cells[0].cell.backend, Backend::mpi);
   EXPECT_THAT(folder_of(kScenarios[0], plan.cells[0].cell), HasSubstr("/w2-backend=mpi"));
   EXPECT_THAT(reproducing_command(plan.cells[0]), HasSubstr(" --backend mpi"));
   EXPECT_EQ(plan.cells[1].cell, over_gloo.cells.at(1).cell) << "the same process";
@@ -229,7 +231,7 @@ TEST(SelectCells, AreOverTheBackendAskedForButForTheirReference) {
 
 TEST(SelectCells, OverNcclTrainOnGpusOneARank) {
   Selection selection = on_gpus(1);
-  selection.backend = "nccl";
+  selection.backend = Backend::nccl;
   selection.axes = {{"tiles", "1"}};
   selection.device.reset();
   const auto objection = [&] {
@@ -238,7 +240,7 @@ TEST(SelectCells, OverNcclTrainOnGpusOneARank) {
   EXPECT_EQ(objection(), "nccl needs a GPU for each of 2 ranks, but there is 1");
   selection.gpus->count = 2;
   EXPECT_EQ(objection(), "");
-  selection.device = "sim";
+  selection.device = DeviceKind::sim;
   EXPECT_EQ(objection(), "nccl connects GPUs, but this cell trains on sim");
   selection.device.reset();
   EXPECT_EQ(select_cells(kScenarios, selection).cells.at(0).expectation.not_applicable,
@@ -261,7 +263,7 @@ TEST(SelectCells, NeedGpusOnlyWhereAScenarioTrainsOnThem) {
   selection.device.reset();
   EXPECT_FALSE(needs_gpus({scenario_on_devices()}, selection));
   Scenario on_gpus_first = scenario_on_devices();
-  on_gpus_first.devices = {"cuda", "cpu"};
+  on_gpus_first.devices = {DeviceKind::cuda, DeviceKind::cpu};
   EXPECT_TRUE(needs_gpus({on_gpus_first}, selection));
   selection.names = {"second-class"};
   EXPECT_FALSE(needs_gpus({on_gpus_first, kScenarios[1]}, selection));
@@ -366,9 +368,9 @@ TEST(FolderOf, KeepsAValueThatIsTheStandardOfAnotherAxis) {
 
 TEST(FolderOf, LeavesOutTheStandardDevice) {
   const Scenario scenario = scenario_on_devices();
-  Cell cell{.scenario = "s", .variant = "v", .world_size = 2, .device = "sim"};
+  Cell cell{.scenario = "s", .variant = "v", .world_size = 2, .device = DeviceKind::sim};
   EXPECT_EQ(folder_of(scenario, cell), "s/v/w2");
-  cell.device = "cuda";
+  cell.device = DeviceKind::cuda;
   EXPECT_EQ(folder_of(scenario, cell), "s/v/w2-device=cuda");
 }
 

@@ -27,7 +27,7 @@ const fs::path kModules = LOCKSTEP_MODULES;
 bool is_built(const std::string& module) { return fs::exists(kModules / (module + ".so")); }
 
 /// A machine whose driver behaves as FAKE_CUDA says, without a launcher.
-class Backend : public testing::Test {
+class BackendOfAProgram : public testing::Test {
  protected:
   Outcome call(const std::string& program, const std::string& arguments,
                const std::string& fake_cuda = "0") const {
@@ -45,7 +45,7 @@ class Backend : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Backend, MpiIsRefusedWithoutALauncher) {
+TEST_F(BackendOfAProgram, MpiIsRefusedWithoutALauncher) {
   if (!is_built("lockstep_mpi_openmpi") && !is_built("lockstep_mpi_mpich")) GTEST_SKIP();
   const Outcome outcome =
       call(kLockstep, "run loss-on-unwrapped-module/bypass --backend mpi --launcher none");
@@ -55,7 +55,7 @@ TEST_F(Backend, MpiIsRefusedWithoutALauncher) {
   EXPECT_FALSE(has_run());
 }
 
-TEST_F(Backend, ThatIsNotInABuildIsRefusedWithWhatHelps) {
+TEST_F(BackendOfAProgram, ThatIsNotInABuildIsRefusedWithWhatHelps) {
   if (is_built("lockstep_mpi_openmpi") || is_built("lockstep_mpi_mpich")) {
     GTEST_SKIP() << "this build has the module";
   }
@@ -64,7 +64,7 @@ TEST_F(Backend, ThatIsNotInABuildIsRefusedWithWhatHelps) {
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("mpi is not in this build"), HasSubstr("libmpich-dev")));
 }
 
-TEST_F(Backend, NcclDoesNotApplyToScenariosThatDoNotTrainOnGpus) {
+TEST_F(BackendOfAProgram, NcclDoesNotApplyToScenariosThatDoNotTrainOnGpus) {
   if (!is_built("lockstep_nccl")) GTEST_SKIP() << "this torch has no CUDA";
   const Outcome outcome = call(kLockstep, "run loss-on-unwrapped-module/bypass --backend nccl");
   EXPECT_EQ(outcome.status, 3) << outcome.err;
@@ -72,7 +72,7 @@ TEST_F(Backend, NcclDoesNotApplyToScenariosThatDoNotTrainOnGpus) {
               AllOf(HasSubstr("2 ranks over nccl on cuda"), HasSubstr("runs on cpu, not on cuda")));
 }
 
-TEST_F(Backend, NcclDoesNotApplyWhereGpusAreMissing) {
+TEST_F(BackendOfAProgram, NcclDoesNotApplyWhereGpusAreMissing) {
   if (!is_built("lockstep_nccl")) GTEST_SKIP() << "this torch has no CUDA";
   EXPECT_THAT(call(kTestbed, "run trains-on-devices/clean --backend nccl").out,
               HasSubstr("there is no GPU"));
@@ -82,7 +82,7 @@ TEST_F(Backend, NcclDoesNotApplyWhereGpusAreMissing) {
               HasSubstr("nccl connects GPUs, but this cell trains on sim"));
 }
 
-TEST_F(Backend, ThatIsRequiredHasToBeThere) {
+TEST_F(BackendOfAProgram, ThatIsRequiredHasToBeThere) {
   const Outcome nccl = call(kLockstep, "run loss-on-unwrapped-module/bypass --require nccl");
   EXPECT_EQ(nccl.status, 1);
   EXPECT_THAT(nccl.err, AllOf(HasSubstr("--require nccl is not met"),
@@ -101,7 +101,7 @@ struct Mpi {
 const std::vector<Mpi> kMpis{{"Open MPI", "lockstep_mpi_openmpi", "/usr/bin/mpirun.openmpi"},
                              {"MPICH", "lockstep_mpi_mpich", "/usr/bin/mpirun.mpich"}};
 
-TEST_F(Backend, IsTriedByDoctor) {
+TEST_F(BackendOfAProgram, IsTriedByDoctor) {
   allow_foreign_launchers();
   const std::string told = call(kLockstep, "doctor").out;
   EXPECT_THAT(told, HasSubstr("gloo: two ranks reduced a tensor"));
@@ -117,7 +117,7 @@ TEST_F(Backend, IsTriedByDoctor) {
                                                   : "nccl: not in this build"));
 }
 
-TEST_F(Backend, WithoutWhatStartsItsRanksIsNotTried) {
+TEST_F(BackendOfAProgram, WithoutWhatStartsItsRanksIsNotTried) {
   const std::string without_path = "PATH=" + folder().string() + " " + kLockstep;
   const std::string told = call(without_path, "doctor", "1").out;
   for (const Mpi& mpi : kMpis) {
@@ -130,7 +130,7 @@ TEST_F(Backend, WithoutWhatStartsItsRanksIsNotTried) {
               HasSubstr("nccl: built in, not tried: two ranks need two GPUs, and there is one"));
 }
 
-TEST_F(Backend, WhoseLauncherFailsOrHangsIsToldWithItsWords) {
+TEST_F(BackendOfAProgram, WhoseLauncherFailsOrHangsIsToldWithItsWords) {
   if (!is_built("lockstep_mpi_openmpi")) GTEST_SKIP() << "there is no Open MPI";
   const fs::path mpirun = folder() / "mpirun";
   const std::string version =
@@ -150,7 +150,7 @@ TEST_F(Backend, WhoseLauncherFailsOrHangsIsToldWithItsWords) {
 }
 
 /// With all libraries that they need, even on a machine without a GPU or an mpirun.
-TEST_F(Backend, ModulesThatAreBuiltCanBeLoaded) {
+TEST_F(BackendOfAProgram, ModulesThatAreBuiltCanBeLoaded) {
   for (const char* module : {"lockstep_mpi_openmpi", "lockstep_mpi_mpich", "lockstep_nccl"}) {
     if (!is_built(module)) continue;
     const std::string file = kModules / (std::string(module) + ".so");
@@ -161,7 +161,7 @@ TEST_F(Backend, ModulesThatAreBuiltCanBeLoaded) {
 }
 
 /// A process that did not ask for MPI or CUDA loads nothing of them.
-TEST_F(Backend, GlooAloneIsLinked) {
+TEST_F(BackendOfAProgram, GlooAloneIsLinked) {
   const Outcome outcome = call("ldd", LOCKSTEP_CATALOGUE);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("libtorch_cpu"), Not(HasSubstr("libmpi")),
                                  Not(HasSubstr("libmpich")), Not(HasSubstr("libtorch_cuda"))));

@@ -115,7 +115,7 @@ class VirtualRanks : public testing::Test {
       open_virtual_devices({.count = 2, .capacity = kCapacity, .ledger = folder / "devices.bin"});
       const auto file = folder / ("collectives-" + std::to_string(placement.rank));
       CollectiveLog log(file, placement.rank);
-      ProcessGroup group(placement, {.device = "sim"}, log);
+      ProcessGroup group(placement, {.device = DeviceKind::sim}, log);
       return body(group);
     });
   }
@@ -310,23 +310,10 @@ TEST_F(VirtualRanks, EndAfterABackwardOnTwoDevicesWithoutHangOrAbort) {
   }
 }
 
-TEST_F(VirtualRanks, RefuseAKindOfDevicesThatIsNotKnown) {
-  const std::vector<RankExit> exits = launch(1, [&](const RankPlacement& placement) {
-    CollectiveLog log(folder_.path() / "log", placement.rank);
-    try {
-      const ProcessGroup group(placement, {.device = "simm"}, log);
-    } catch (const Error& error) {
-      return std::string(error.what()).find("'simm'. Did you mean 'sim'?") == std::string::npos;
-    }
-    return true;
-  });
-  EXPECT_EQ(complaints(exits), "");
-}
-
 TEST_F(VirtualRanks, HaveAGroupForCudaToo) {
   const std::vector<RankExit> exits = launch(1, [&](const RankPlacement& placement) {
     CollectiveLog log(folder_.path() / "log", placement.rank);
-    ProcessGroup group(placement, {.device = "cuda"}, log);
+    ProcessGroup group(placement, {.device = DeviceKind::cuda}, log);
     group.c10d_group().getBackend(c10::DeviceType::CUDA);
     return 0;
   });

@@ -90,7 +90,7 @@ Scenario trains_on_devices() {
                    {"clean", Role::fixed, "it is not"},
                    {"reference", Role::reference, "one process, on the CPU"}},
       .worlds = {2, 3},
-      .devices = {"cpu", "sim", "cuda"},
+      .devices = {DeviceKind::cpu, DeviceKind::sim, DeviceKind::cuda},
       .device_needs = [](const Cell& cell) { return DeviceNeeds{cell.world_size}; },
       .steps = 3,
       .axes = {},

@@ -70,7 +70,7 @@ void train_mapped_model(Rank& rank, VisionLanguageModel& model) {
 }
 
 Expectation expect_full_device(const Cell& cell) {
-  if (cell.device == "cuda") {
+  if (cell.device == DeviceKind::cuda) {
     return expect_not_applicable("the memory of a GPU is not to be filled: run it on sim");
   }
   return expect_error(device_error::kOutOfMemory, 0);

@@ -103,8 +103,10 @@ Devices open_virtual(const Rank& rank, const NodeDevices& options) {
 
 Devices open_devices(Rank& rank, const NodeDevices& options) {
   const Cell& cell = rank.cell();
-  if (cell.role != Role::reference && cell.device == "sim") return open_virtual(rank, options);
-  if (cell.role != Role::reference && cell.device == "cuda") return open_gpus(options.count);
+  if (cell.role != Role::reference && cell.device == DeviceKind::sim)
+    return open_virtual(rank, options);
+  if (cell.role != Role::reference && cell.device == DeviceKind::cuda)
+    return open_gpus(options.count);
   return Devices(static_cast<std::size_t>(options.count), at::kCPU);
 }
 
@@ -116,7 +118,7 @@ void take_turns(Rank& rank, const std::function<void()>& turn) {
 }
 
 void observe_placement(Rank& rank, const Module& model) {
-  if (rank.cell().device == "cpu" || rank.cell().role == Role::reference) return;
+  if (rank.cell().device == DeviceKind::cpu || rank.cell().role == Role::reference) return;
   std::map<std::string, std::int64_t> bytes;
   for (const auto& tensors : {model.parameters(), model.buffers()}) {
     for (const at::Tensor& tensor : tensors) {

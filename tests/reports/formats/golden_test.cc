@@ -69,7 +69,7 @@ RunRecord literal_green_run() {
                 [](const CellRecord& cell) { return cell.verdict != CellVerdict::as_expected; });
   for (CellRecord cell : {literal_buggy(), literal_fixed(1)}) {
     cell.cell.scenario = "error-after-damage";
-    cell.cell.device = "sim";
+    cell.cell.device = DeviceKind::sim;
     run.cells.push_back(cell);
   }
   run.notes.clear();
@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(Of, GoldenOfAMatrix, testing::Values("console", "html", "markdown"),
                          [](const auto& format) { return format.param; });
 
-RunRecord literal_run_on(const std::string& device) {
+RunRecord literal_run_on(DeviceKind device) {
   RunRecord run = literal_run();
   for (CellRecord& record : run.cells) record.cell.device = device;
   return run;
@@ -124,15 +124,16 @@ TEST(DeviceOfACell, IsNamedByEveryFormatUnlessItIsTheCpu) {
         {"csv", "buggy,2,device=sim tiles=4 bucket_view=on,"},
         {"json", "\"device\": \"sim\""}}) {
     const auto render = find_renderer(format).render;
-    EXPECT_NE(render(literal_run_on("sim")).find(words), std::string::npos) << format << words;
-    EXPECT_EQ(render(literal_run_on("cpu")).find("on cpu"), std::string::npos) << format;
+    EXPECT_NE(render(literal_run_on(DeviceKind::sim)).find(words), std::string::npos)
+        << format << words;
+    EXPECT_EQ(render(literal_run_on(DeviceKind::cpu)).find("on cpu"), std::string::npos) << format;
   }
 }
 
 /// Covers scenarios whose line has no section of its own.
 TEST(DeviceOfACell, IsNamedInTheDetectionTable) {
   for (const char* format : {"console", "markdown"}) {
-    const std::string text = find_renderer(format).render(literal_run_on("sim"));
+    const std::string text = find_renderer(format).render(literal_run_on(DeviceKind::sim));
     EXPECT_NE(text.find("error-after-damage on sim "), std::string::npos) << text;
   }
 }

@@ -24,7 +24,7 @@ inline Symptom literal_outcome(SymptomKind kind, const std::string& text) {
 inline CellRecord literal_cell(const std::string& scenario, const std::string& variant, Role role,
                                CellVerdict verdict) {
   CellRecord record;
-  record.cell = {scenario, variant, role, 2, {}, "gloo", "cpu", 5, 0};
+  record.cell = {scenario, variant, role, 2, {}, Backend::gloo, DeviceKind::cpu, 5, 0};
   record.folder = folder_of(record.cell);
   record.reference_folder = scenario + "/reference/w2";
   record.processes = 2;

@@ -46,7 +46,7 @@ TEST(Matrix, IsNotWhereVariantsDependOnDifferentAxes) {
 TEST(Section, NamesTheDeviceOfItsCellsUnlessItIsTheCpu) {
   RunRecord run = literal_run_of({right("a", Role::buggy, {{"m", "1"}})});
   EXPECT_EQ(sections_of(run).at(0).title, "frozen-tower, 2 ranks, m=1");
-  run.cells[0].cell.device = "cuda";
+  run.cells[0].cell.device = DeviceKind::cuda;
   EXPECT_EQ(sections_of(run).at(0).title, "frozen-tower, 2 ranks on cuda, m=1");
 }
 

@@ -291,8 +291,8 @@ TEST(CellThatTheMachineFailed, IsNotRunAndAnErrorOfJUnit) {
 
 TEST(Junit, HasNoSpacesInTheNamesOfItsCases) {
   CellRecord cell = literal_odd_one_out();
-  cell.cell.backend = "mpi";
-  cell.cell.device = "sim";
+  cell.cell.backend = Backend::mpi;
+  cell.cell.device = DeviceKind::sim;
   cell.cell.axes = {{"tiles", "4 each"}};
   EXPECT_THAT(junit_of(cell),
               HasSubstr("name=\"all-reduce-each[w2,over=mpi,on=sim,tiles=4_each,repetition=3]\""));

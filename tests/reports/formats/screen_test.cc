@@ -68,7 +68,7 @@ TEST(Overview, CountsScenariosThatHaveNoRoomAndNoFailure) {
 
 TEST(Overview, BeginsWithWhatRanOnWhatAndEndsWithFilesAndVerdict) {
   RunRecord run = as_expected(2);
-  run.cells[0].cell.device = "sim";
+  run.cells[0].cell.device = DeviceKind::sim;
   run.cells[1].cell.world_size = 3;
   const std::string text = render_screen(run, screen(Verbosity::overview));
   EXPECT_THAT(text, StartsWith("lockstep 0.1.0, torch 2.11.0, gloo, cpu and sim, 2 and 3 ranks\n"));

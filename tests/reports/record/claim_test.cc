@@ -54,25 +54,26 @@ TEST(Cell, HasAFolderThatNamesItsChoices) {
 
 TEST(Cell, HasAFolderThatNamesADeviceThatIsNoDefault) {
   Cell virtual_one = tiled();
-  virtual_one.device = "sim";
+  virtual_one.device = DeviceKind::sim;
   EXPECT_EQ(folder_of(virtual_one),
             "loss-on-unwrapped-module/bypass/w2-device=sim-tiles=4-view=on");
-  EXPECT_EQ(folder_of(virtual_one, "sim"), "loss-on-unwrapped-module/bypass/w2-tiles=4-view=on");
+  EXPECT_EQ(folder_of(virtual_one, DeviceKind::sim),
+            "loss-on-unwrapped-module/bypass/w2-tiles=4-view=on");
 }
 
 TEST(Cell, HasATitleThatNamesItsDevice) {
   Cell virtual_one = tiled();
-  virtual_one.device = "sim";
+  virtual_one.device = DeviceKind::sim;
   EXPECT_EQ(title_of(virtual_one),
             "loss-on-unwrapped-module/bypass, 2 ranks on sim, tiles=4, view=on");
 }
 
 TEST(Cell, NamesItsBackendUnlessThatIsGloo) {
   Cell cell = tiled();
-  cell.backend = "mpi";
+  cell.backend = Backend::mpi;
   EXPECT_EQ(folder_of(cell), "loss-on-unwrapped-module/bypass/w2-backend=mpi-tiles=4-view=on");
   EXPECT_EQ(title_of(cell), "loss-on-unwrapped-module/bypass, 2 ranks over mpi, tiles=4, view=on");
-  cell.device = "sim";
+  cell.device = DeviceKind::sim;
   EXPECT_EQ(folder_of(cell),
             "loss-on-unwrapped-module/bypass/w2-backend=mpi-device=sim-tiles=4-view=on");
   EXPECT_EQ(title_of(cell),

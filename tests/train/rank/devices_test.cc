@@ -26,7 +26,7 @@ using testing::HasSubstr;
 /// because a process opens virtual devices only once.
 class RankOn {
  public:
-  explicit RankOn(const std::string& device, Role role = Role::fixed) {
+  explicit RankOn(DeviceKind device, Role role = Role::fixed) {
     Cell cell;
     cell.role = role;
     cell.world_size = 2;
@@ -57,12 +57,13 @@ std::string refusal_of_gpus(RankOn& rank) {
 }
 
 TEST(Devices, OfTheCpuAreTheCpuSoManyTimes) {
-  EXPECT_THAT(RankOn("cpu").open({.count = 3}), ElementsAre(at::kCPU, at::kCPU, at::kCPU));
+  EXPECT_THAT(RankOn(DeviceKind::cpu).open({.count = 3}),
+              ElementsAre(at::kCPU, at::kCPU, at::kCPU));
   EXPECT_FALSE(has_virtual_devices());
 }
 
 TEST(Devices, OfAReferenceAreTheCpuWhateverItsCellIsOn) {
-  for (const char* device : {"sim", "cuda"}) {
+  for (const DeviceKind device : {DeviceKind::sim, DeviceKind::cuda}) {
     EXPECT_THAT(RankOn(device, Role::reference).open({.count = 2}),
                 ElementsAre(at::kCPU, at::kCPU));
   }
@@ -70,7 +71,7 @@ TEST(Devices, OfAReferenceAreTheCpuWhateverItsCellIsOn) {
 }
 
 TEST(VirtualDevicesOfARank, AreAsManyAsItAskedFor) {
-  RankOn rank("sim");
+  RankOn rank(DeviceKind::sim);
   const auto devices = rank.open({.count = 3});
   EXPECT_THAT(devices, ElementsAre(virtual_device(0), virtual_device(1), virtual_device(2)));
   EXPECT_EQ(bytes_on(devices[2], 8).device(), devices[2]);
@@ -78,14 +79,14 @@ TEST(VirtualDevicesOfARank, AreAsManyAsItAskedFor) {
 }
 
 TEST(VirtualDevicesOfARank, HaveNoLedgerWithoutACapacity) {
-  RankOn rank("sim");
+  RankOn rank(DeviceKind::sim);
   rank.open({.count = 2});
   EXPECT_FALSE(virtual_memory(0).capacity);
   EXPECT_FALSE(std::filesystem::exists(rank.file("devices-0.bin")));
 }
 
 TEST(VirtualDevicesOfARank, HaveACapacityThatItsNodeUsesUp) {
-  RankOn rank("sim");
+  RankOn rank(DeviceKind::sim);
   const auto devices = rank.open({.count = 2, .capacity = 1 << 16, .node = 1});
   EXPECT_TRUE(std::filesystem::exists(rank.file("devices-1.bin")));
   EXPECT_EQ(virtual_memory(1).capacity, 1 << 16);
@@ -95,7 +96,7 @@ TEST(VirtualDevicesOfARank, HaveACapacityThatItsNodeUsesUp) {
 }
 
 TEST(CurrentDevice, IsTheOneThatWasSet) {
-  RankOn rank("sim");
+  RankOn rank(DeviceKind::sim);
   const auto devices = rank.open({.count = 2});
   EXPECT_EQ(current_device(devices[1]), devices[0]);
   set_current_device(devices[1]);
@@ -104,7 +105,7 @@ TEST(CurrentDevice, IsTheOneThatWasSet) {
 }
 
 TEST(CurrentDevice, CannotBeOneThatIsNotThere) {
-  RankOn rank("sim");
+  RankOn rank(DeviceKind::sim);
   rank.open({.count = 2});
   EXPECT_THROW(set_current_device(virtual_device(2)), c10::Error);
   EXPECT_EQ(current_device(virtual_device(0)), virtual_device(0));
@@ -117,7 +118,7 @@ TEST(CurrentDevice, OfTheCpuIsTheCpu) {
 
 TEST(GpusOfARank, AreRefusedInASentenceWhereThereIsNone) {
   if (!find_gpus(std::chrono::seconds(20)).names.empty()) GTEST_SKIP() << "there is one here";
-  RankOn rank("cuda");
+  RankOn rank(DeviceKind::cuda);
   const std::string refusal = refusal_of_gpus(rank);
   EXPECT_THAT(refusal, AllOf(HasSubstr("GPUs cannot be used: "), HasSubstr("Remedy: ")));
 }
@@ -126,7 +127,7 @@ TEST(GpusOfARank, AreNoMoreThanItAskedFor) {
   if (!find_gpus(std::chrono::seconds(20)).names.empty()) GTEST_SKIP() << "there is one here";
   const auto shown_after = [](const char* given) {
     given ? ::setenv("CUDA_VISIBLE_DEVICES", given, 1) : ::unsetenv("CUDA_VISIBLE_DEVICES");
-    RankOn rank("cuda");
+    RankOn rank(DeviceKind::cuda);
     refusal_of_gpus(rank);
     return std::string(std::getenv("CUDA_VISIBLE_DEVICES"));
   };
