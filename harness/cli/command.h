@@ -29,7 +29,7 @@ struct CommandName {
 };
 
 /// All commands, in the order of `--help`.
-inline constexpr std::array<CommandName, 11> kCommands{
+inline constexpr std::array<CommandName, 12> kCommands{
     CommandName{
         "list",
         "List the scenarios",
@@ -48,6 +48,12 @@ inline constexpr std::array<CommandName, 11> kCommands{
      {{{"watch -- torchrun --nproc-per-node 8 train.py", "the job unchanged, and a verdict"},
        {"watch --expect agrees --min-steps 20 -- torchrun --nproc-per-node 2 train.py",
         "for a test of a fix"}}}},
+    {"validate",
+     "Prove a fix: run the code before and after it, and compare both with a reference",
+     {{{"validate main..fix --reference 'python train.py' -- torchrun --nproc-per-node 2 train.py",
+        "two commits"},
+       {"validate --reference 'python train.py' -- torchrun --nproc-per-node 2 train.py",
+        "does the working folder train as the reference does?"}}}},
     {"report",
      "Judge a run's files again and show the report",
      {{{"report runs/latest", "the last run"},

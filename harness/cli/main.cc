@@ -10,6 +10,7 @@
 #include "harness/cli/program.h"
 #include "harness/cli/report_command.h"
 #include "harness/cli/runs_command.h"
+#include "harness/cli/validate_command.h"
 #include "harness/cli/watch_command.h"
 #include "reports/base/error.h"
 
@@ -26,9 +27,9 @@ lockstep::CatalogueVersion version() {
 
 lockstep::Program program() {
   return {version,
-          {lockstep::watch_command(), lockstep::report_command(), lockstep::diff_command(),
-           lockstep::compare_command(), lockstep::explain_command(), lockstep::runs_command(),
-           lockstep::pack_command(), lockstep::doctor_command()},
+          {lockstep::watch_command(), lockstep::validate_command(), lockstep::report_command(),
+           lockstep::diff_command(), lockstep::compare_command(), lockstep::explain_command(),
+           lockstep::runs_command(), lockstep::pack_command(), lockstep::doctor_command()},
           [](char* const* arguments) -> lockstep::ExitStatus {
             lockstep::become_catalogue(arguments);
           }};

@@ -1,5 +1,6 @@
 #include "harness/job/job_process.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <spawn.h>
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <sstream>
 #include <string_view>
 
 #include "harness/launch/interruption.h"
@@ -44,6 +46,44 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   return pointers;
 }
 
+/// A command without a folder is searched where its own variables say.
+std::string program_of(const std::string& command,
+                       const std::vector<std::pair<std::string, std::string>>& variables) {
+  const auto path =
+      std::ranges::find_if(variables, [](const auto& one) { return one.first == "PATH"; });
+  if (path == variables.end() || command.find('/') != command.npos) return command;
+  std::istringstream folders(path->second);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string file = folder + "/" + command;
+    if (!folder.empty() && ::access(file.c_str(), X_OK) == 0) return file;
+  }
+  return command;
+}
+
+/// What a new process does before its program starts.
+class SpawnActions {
+ public:
+  explicit SpawnActions(const JobPlace& place) {
+    ::posix_spawn_file_actions_init(&actions_);
+    if (!place.output.empty()) {
+      ::posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, place.output.c_str(),
+                                         O_WRONLY | O_CREAT | O_APPEND, 0600);
+      ::posix_spawn_file_actions_adddup2(&actions_, STDOUT_FILENO, STDERR_FILENO);
+    }
+    if (!place.folder.empty()) {
+      ::posix_spawn_file_actions_addchdir_np(&actions_, place.folder.c_str());
+    }
+  }
+  ~SpawnActions() { ::posix_spawn_file_actions_destroy(&actions_); }
+  SpawnActions(const SpawnActions&) = delete;
+  SpawnActions& operator=(const SpawnActions&) = delete;
+
+  const posix_spawn_file_actions_t* get() const { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_{};
+};
+
 /// Whether a signal typed on the terminal reaches the job as well as this process.
 bool shares_terminal() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
@@ -55,10 +95,13 @@ bool shares_terminal() {
 }  // namespace
 
 JobProcess::JobProcess(const std::vector<std::string>& command,
-                       const std::vector<std::pair<std::string, std::string>>& variables) {
+                       const std::vector<std::pair<std::string, std::string>>& variables,
+                       const JobPlace& place) {
   std::vector<std::string> words = command;
   std::vector<std::string> environment = environment_with(variables);
-  const int failure = ::posix_spawnp(&pid_, words.front().c_str(), nullptr, nullptr,
+  const std::string program = program_of(command.front(), variables);
+  const SpawnActions actions(place);
+  const int failure = ::posix_spawnp(&pid_, program.c_str(), actions.get(), nullptr,
                                      pointers_to(words).data(), pointers_to(environment).data());
   if (failure != 0) {
     throw cannot_start(command.front(), std::strerror(failure));

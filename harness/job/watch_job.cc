@@ -295,7 +295,7 @@ void require_program(const std::string& name) {
 
 WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   const HookFiles hook = find_hook();
-  require_program(request.job.front());
+  if (request.place.folder.empty()) require_program(request.job.front());
   RunRecord run = record_of_job(request);
   run.environment.lockstep_version = version;
   fs::path asked = request.out;
@@ -311,7 +311,7 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
 
   const Interruption interruption;
   const auto begin = std::chrono::steady_clock::now();
-  JobProcess process(request.job, variables);
+  JobProcess process(request.job, variables, request.place);
   JobEnd end;
   {
     Meanwhile meanwhile(request, run, folder, process);

@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "harness/job/job_process.h"
 #include "reports/base/names.h"
 #include "reports/base/private_files.h"
 #include "reports/record/expected_outcome.h"
@@ -65,7 +67,13 @@ struct WatchRequest {
                                                  const std::filesystem::path& folder)>
       compare = {};
   std::int64_t min_steps = 1;  ///< that all ranks must have observed for `agrees`
-  std::string out;             ///< the run's folder; empty: runs/<utc>
+  JobPlace place = {};         ///< where the job runs, and prints
+  /// Of its environment, beside those of Lockstep.
+  std::vector<std::pair<std::string, std::string>> variables = {};
+  /// Absolute folders: which files below them a rank executes is recorded.
+  std::vector<std::string> sources = {};
+  std::optional<std::int64_t> seed = {};  ///< of rank 0; rank r gets this + r. Absent: none is set
+  std::string out;                        ///< the run's folder; empty: runs/<utc>
   Readers readers = Readers::owner;
   std::string node;  ///< this machine, if it is one of several; the folder is then out/node
   std::vector<std::string> formats;

@@ -1,8 +1,11 @@
 #include "harness/job/watched_variables.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 #include "reports/base/error.h"
 #include "reports/base/installed_path.h"
@@ -27,6 +30,20 @@ std::string in_words(const std::vector<Also>& also) {
   return text;
 }
 
+constexpr std::string_view kPythonPath = "PYTHONPATH";
+
+/// The path of Python with the folder of the hook in front.
+std::string with_others(std::string hook, const WatchRequest& request) {
+  const auto own = std::ranges::find_if(request.variables,
+                                        [](const auto& one) { return one.first == kPythonPath; });
+  const char* const inherited = std::getenv(kPythonPath.data());
+  const std::string others = own != request.variables.end() ? own->second
+                             : inherited                    ? inherited
+                                                            : "";
+  if (!others.empty()) hook += ":" + others;
+  return hook;
+}
+
 /// Records of torch's flight recorder, in which collectives are counted.
 constexpr const char* kRecorder = "TORCH_FR_BUFFER_SIZE";
 constexpr const char* kRecords = "2000";
@@ -41,12 +58,8 @@ std::vector<std::pair<std::string, std::string>> watched_variables(const WatchRe
                                                                    const HookFiles& hook,
                                                                    const fs::path& folder,
                                                                    const std::string& job) {
-  std::string path = hook.python.string();
-  if (const char* const others = std::getenv("PYTHONPATH"); others && *others) {
-    path += std::string(":") + others;
-  }
   std::vector<std::pair<std::string, std::string>> variables = {
-      {"PYTHONPATH", path},
+      {"PYTHONPATH", with_others(hook.python.string(), request)},
       {"LOCKSTEP_WATCH_LIBRARY", hook.library.string()},
       {"LOCKSTEP_WATCH_FOLDER", folder.string()},
       {"LOCKSTEP_WATCH_JOB", job},
@@ -63,6 +76,14 @@ std::vector<std::pair<std::string, std::string>> watched_variables(const WatchRe
       {"LOCKSTEP_WATCH_KEEP_BEFORE", request.keeps_before ? "1" : ""},
       {"LOCKSTEP_WATCH_HISTORY_BYTES", std::to_string(request.history_bytes)},
       {"LOCKSTEP_WATCH_KEEP_BYTES", std::to_string(request.keep_bytes)}};
+  if (!request.sources.empty()) {
+    variables.emplace_back("LOCKSTEP_WATCH_SOURCES",
+                           fmt::format("{}", fmt::join(request.sources, "\n")));
+  }
+  if (request.seed) variables.emplace_back("LOCKSTEP_WATCH_SEED", std::to_string(*request.seed));
+  for (const auto& variable : request.variables) {
+    if (variable.first != kPythonPath) variables.push_back(variable);
+  }
   if (!std::getenv(kRecorder)) variables.emplace_back(kRecorder, kRecords);
   return variables;
 }

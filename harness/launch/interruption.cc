@@ -17,6 +17,7 @@ volatile sig_atomic_t noted_signal = 0;
 timespec noted_at{};
 std::chrono::milliseconds same_until{};
 std::array<struct sigaction, kSignals.size()> previous{};
+int depth = 0;
 
 std::chrono::nanoseconds since(const timespec& begin) {
   timespec now{};
@@ -44,6 +45,7 @@ void note(int signal) {
 }  // namespace
 
 Interruption::Interruption(std::chrono::milliseconds same) {
+  if (depth++ > 0) return;
   noted_signal = 0;
   same_until = same;
   struct sigaction action {};
@@ -56,6 +58,7 @@ Interruption::Interruption(std::chrono::milliseconds same) {
 }
 
 Interruption::~Interruption() {
+  if (--depth > 0) return;
   restore();
   noted_signal = 0;
 }

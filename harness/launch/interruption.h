@@ -9,7 +9,7 @@ inline constexpr std::chrono::milliseconds kSameInterruption{1000};
 
 /// While it exists, the first SIGINT, SIGTERM or SIGHUP is only recorded, so that a command can
 /// finish its current work. Another signal, later than `same`, ends this process at once. Ignored
-/// signals stay ignored. One at a time.
+/// signals stay ignored. Inside another one it changes nothing.
 class Interruption {
  public:
   explicit Interruption(std::chrono::milliseconds same = kSameInterruption);

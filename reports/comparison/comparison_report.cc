@@ -8,6 +8,7 @@
 
 #include "reports/base/plain_text.h"
 #include "reports/comparison/comparison_words.h"
+#include "reports/comparison/tensor_words.h"
 
 namespace lockstep {
 
@@ -26,10 +27,38 @@ std::string fault_in_words(const ComparedPair& pair) {
   return is_shown ? answer_of(pair).text : plain(side.fault->sentence);
 }
 
+/// Why the code itself leaves the fix open; empty: it does not.
+std::string code_in_words(const FixedCode& code) {
+  if (!code.shared.empty()) {
+    return fmt::format(
+        "both sides executed {} of one place, not of their own state: an editable install, or an "
+        "absolute path. Use --build 'pip install -e .', which makes an environment per side, or "
+        "PYTHONPATH",
+        names_in_words(code.shared));
+  }
+  if (is_unexecuted(code)) {
+    return code.changed.empty() ? "no file differs between the two states"
+                                : fmt::format("the changed files were never imported: {}",
+                                              names_in_words(code.changed));
+  }
+  if (code.changes_reference) {
+    return "the reference itself trains otherwise with the code after the fix than with that "
+           "before "
+           "it, so it is no measure of either";
+  }
+  return "";
+}
+
 std::string fix_in_words(const Comparison& comparison) {
   const ComparedPair& before = comparison.pairs.front();
   const ComparedPair& after = comparison.pairs.back();
   const FixOutcome outcome = outcome_of_fix(comparison);
+  if (comparison.code) {
+    const std::string why = code_in_words(*comparison.code);
+    const bool decides = outcome == FixOutcome::refused || outcome == FixOutcome::not_shown ||
+                         outcome == FixOutcome::not_decided;
+    if (decides && !why.empty()) return fmt::format("{}: {}", name(outcome), why);
+  }
   switch (outcome) {
     case FixOutcome::fixed:
       return fmt::format("{}: {}", name(outcome), verdict_in_words(after));
@@ -38,6 +67,7 @@ std::string fix_in_words(const Comparison& comparison) {
     case FixOutcome::still_there:
     case FixOutcome::new_fault:
     case FixOutcome::not_decided:
+    case FixOutcome::refused:
       break;
   }
   return fmt::format("{}: {}", name(outcome), fault_in_words(after));
@@ -74,7 +104,8 @@ std::string outcome_of(const ComparedSide& side) {
 std::string title_of(const Comparison& comparison) {
   if (comparison.pairs.empty()) return "comparison";
   const auto& sides = comparison.pairs.back().sides;
-  return fmt::format("{}, compared with {}", name_of(sides[1]), name_of(sides[0]));
+  const std::string cell = comparison.cell.empty() ? "" : plain(comparison.cell) + ": ";
+  return fmt::format("{}{}, compared with {}", cell, name_of(sides[1]), name_of(sides[0]));
 }
 
 std::string heading_of(const Comparison& comparison) {

@@ -1,7 +1,9 @@
 #include "reports/record/comparison.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <set>
 
 namespace lockstep {
 
@@ -243,26 +245,7 @@ bool is_still_faulty(const ComparedPair& before, const ComparedPair& after) {
   return is_faulty(after) && (!has_died || before.sides[1].outcome == SideOutcome::died);
 }
 
-ExitStatus status_of_fix(const Comparison& comparison) {
-  const ComparedPair& before = comparison.pairs.front();
-  const ComparedPair& after = comparison.pairs.back();
-  switch (outcome_of_fix(comparison)) {
-    case FixOutcome::fixed:
-      return ExitStatus::as_expected;
-    case FixOutcome::still_there:
-    case FixOutcome::new_fault:
-      return ExitStatus::failed;
-    case FixOutcome::not_shown:
-      return worse(status_of_bug(before, ComparisonExpectation::bug), status_of(after));
-    case FixOutcome::not_decided:
-      break;
-  }
-  return worse(status_of(after), ExitStatus::undecided);
-}
-
-}  // namespace
-
-FixOutcome outcome_of_fix(const Comparison& comparison) {
+FixOutcome outcome_by_values(const Comparison& comparison) {
   const ComparedPair& before = comparison.pairs.front();
   const ComparedPair& after = comparison.pairs.back();
   const bool was_there = is_faulty(before);
@@ -273,6 +256,71 @@ FixOutcome outcome_of_fix(const Comparison& comparison) {
   const bool is_right = after.result.verdict == Verdict::holds && !is_faulty(after) &&
                         !is_ended(after.sides[0].outcome);
   return is_right ? FixOutcome::fixed : FixOutcome::not_decided;
+}
+
+ExitStatus status_of_fix(const Comparison& comparison) {
+  const ComparedPair& before = comparison.pairs.front();
+  const ComparedPair& after = comparison.pairs.back();
+  switch (outcome_of_fix(comparison)) {
+    case FixOutcome::fixed:
+      return ExitStatus::as_expected;
+    case FixOutcome::still_there:
+    case FixOutcome::new_fault:
+      return ExitStatus::failed;
+    case FixOutcome::not_shown:
+      if (comparison.code && is_unexecuted(*comparison.code)) return ExitStatus::failed;
+      return worse(status_of_bug(before, ComparisonExpectation::bug), status_of(after));
+    case FixOutcome::refused:
+      return ExitStatus::undecided;
+    case FixOutcome::not_decided:
+      break;
+  }
+  return worse(status_of(after), ExitStatus::undecided);
+}
+
+}  // namespace
+
+bool is_of_fix(const Comparison& comparison) {
+  return comparison.purpose == ComparisonPurpose::fix && !comparison.pairs.empty();
+}
+
+bool is_unexecuted(const FixedCode& code) {
+  return code.is_seen && code.executed.empty() && !code.has_other_files;
+}
+
+FixOutcome outcome_of_fix(const Comparison& comparison) {
+  const FixOutcome outcome = outcome_by_values(comparison);
+  if (!comparison.code) return outcome;
+  if (!comparison.code->shared.empty()) return FixOutcome::refused;
+  if (is_unexecuted(*comparison.code)) return FixOutcome::not_shown;
+  const bool is_sure = outcome != FixOutcome::fixed || !comparison.code->changes_reference;
+  return is_sure ? outcome : FixOutcome::not_decided;
+}
+
+std::optional<FixOutcome> outcome_of_fixes(const std::vector<Comparison>& comparisons) {
+  // The first of these that a cell has.
+  constexpr std::array kOrder{FixOutcome::still_there, FixOutcome::new_fault,
+                              FixOutcome::refused,     FixOutcome::not_decided,
+                              FixOutcome::fixed,       FixOutcome::not_shown};
+  std::set<FixOutcome> found;
+  for (const Comparison& one : comparisons) {
+    if (is_of_fix(one)) found.insert(outcome_of_fix(one));
+  }
+  const auto* const first =
+      std::ranges::find_if(kOrder, [&](FixOutcome outcome) { return found.contains(outcome); });
+  return first == kOrder.end() ? std::nullopt : std::optional(*first);
+}
+
+ExitStatus status_of(const std::vector<Comparison>& comparisons) {
+  const bool is_fixed = outcome_of_fixes(comparisons) == FixOutcome::fixed;
+  ExitStatus status = ExitStatus::as_expected;
+  for (const Comparison& one : comparisons) {
+    const bool is_shown_elsewhere = is_fixed && is_of_fix(one) &&
+                                    outcome_of_fix(one) == FixOutcome::not_shown &&
+                                    status_of(one.pairs.back()) == ExitStatus::as_expected;
+    if (!is_shown_elsewhere) status = worse(status, status_of(one));
+  }
+  return status;
 }
 
 ExitStatus status_of(const Comparison& comparison) {

@@ -282,13 +282,29 @@ struct Names<ComparisonExpectation> {
                                                           "not-finite", "raises", "hangs"};
 };
 
+/// The code of a fix that was validated (`lockstep validate`), as far as ranks executed it.
+struct FixedCode {
+  std::array<std::string, 2> states;  ///< before and after: "v1 (3f2a1c9)"
+  std::vector<std::string> changed;   ///< files that differ between them
+  std::vector<std::string> executed;  ///< of them, on a rank of either side
+  std::vector<std::string> shared;    ///< executed by both sides in one place: not those of a state
+  bool has_other_files = false;  ///< some of `changed` are no source of Python, so nobody sees them
+  bool is_seen = false;          ///< ranks of both sides said what they executed
+  /// The reference trains otherwise with the code after the fix than with that before it.
+  bool changes_reference = false;
+
+  bool operator==(const FixedCode&) const = default;
+};
+
 /// Runs that were compared with one that is right.
 struct Comparison {
   ComparisonPurpose purpose = ComparisonPurpose::reference;
   ComparisonExpectation expected = ComparisonExpectation::agrees;  ///< of B; not of a fix
   /// One, or two of a fix: before and after, with the same first side. Empty: none was made.
   std::vector<ComparedPair> pairs;
-  std::string failure = {};  ///< why none was made; empty: one was
+  std::string failure = {};            ///< why none was made; empty: one was
+  std::string cell = {};               ///< of a matrix: "ranks=2, layout=ddp"; empty: there is none
+  std::optional<FixedCode> code = {};  ///< absent: nobody knows what the sides executed
 
   bool operator==(const Comparison&) const = default;
 };
@@ -361,19 +377,33 @@ Verdict verdict_of(const ComparedPair& diff);
 ///   new_fault    it is faulty now alone
 ///   not_shown    it was not seen to be faulty before, and is not now
 ///   not_decided  it was faulty before; now it cannot be decided
-enum class FixOutcome { fixed, still_there, new_fault, not_shown, not_decided };
+///   refused      both sides executed the same files, so it says nothing
+enum class FixOutcome { fixed, still_there, new_fault, not_shown, not_decided, refused };
 
 template <>
 struct Names<FixOutcome> {
-  static constexpr std::array<std::string_view, 5> values{"FIXED", "STILL THERE", "NEW",
-                                                          "NOT SHOWN", "NOT DECIDED"};
+  static constexpr std::array<std::string_view, 6> values{"FIXED",     "STILL THERE", "NEW",
+                                                          "NOT SHOWN", "NOT DECIDED", "REFUSED"};
 };
 
 /// Requires: the comparison is of a fix, and was made.
 FixOutcome outcome_of_fix(const Comparison& comparison);
 
+/// Whether the comparison is of a fix, and was made.
+bool is_of_fix(const Comparison& comparison);
+
+/// That of all fixes together, which are the cells of a matrix: a fault that a cell does not show
+/// is shown by another one. Absent: none is of a fix.
+std::optional<FixOutcome> outcome_of_fixes(const std::vector<Comparison>& comparisons);
+
+/// Whether files changed and none of them was executed, as far as that is known.
+bool is_unexecuted(const FixedCode& code);
+
 /// Whether the comparison turned out as expected. A repetition always does: it only measures. It is
 /// `not_applicable` if no name matched.
 ExitStatus status_of(const Comparison& comparison);
+
+/// The same of all of a record.
+ExitStatus status_of(const std::vector<Comparison>& comparisons);
 
 }  // namespace lockstep

@@ -509,10 +509,20 @@ struct Fields<ComparedPair> {
 };
 
 template <>
+struct Fields<FixedCode> {
+  static constexpr auto list = std::tuple(
+      field("states", &FixedCode::states), field("changed", &FixedCode::changed),
+      field("executed", &FixedCode::executed), field("shared", &FixedCode::shared),
+      field("has_other_files", &FixedCode::has_other_files), field("is_seen", &FixedCode::is_seen),
+      field("changes_reference", &FixedCode::changes_reference));
+};
+
+template <>
 struct Fields<Comparison> {
   static constexpr auto list =
       std::tuple(field("purpose", &Comparison::purpose), field("expected", &Comparison::expected),
-                 field("pairs", &Comparison::pairs), field("failure", &Comparison::failure));
+                 field("pairs", &Comparison::pairs), field("failure", &Comparison::failure),
+                 field("cell", &Comparison::cell), field("code", &Comparison::code));
 };
 
 template <>

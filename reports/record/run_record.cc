@@ -205,9 +205,9 @@ ExitStatus exit_status(const RunRecord& run) {
     applies = true;
     status = worse(status, status_of(job));
   }
-  for (const Comparison& comparison : run.comparisons) {
+  if (!run.comparisons.empty()) {
     applies = true;
-    status = worse(status, status_of(comparison));
+    status = worse(status, status_of(run.comparisons));
   }
   return applies ? status : ExitStatus::not_applicable;
 }

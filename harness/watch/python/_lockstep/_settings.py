@@ -25,6 +25,8 @@ class Settings:
         self.keeps_before = False
         self.keep_bytes, self.history_bytes = 0, 0  # history 0: no limit
         self.threads = "1"  # that measure large values; "auto": on cores that the job leaves idle
+        self.sources = ()  # folders whose executed files are recorded
+        self.seed = None  # of rank 0, before the script begins
         self.pid = os.getpid()
 
     def history_rows(self):
@@ -57,6 +59,8 @@ def from_environment():
     settings.keeps_before = bool(word("KEEP_BEFORE"))
     settings.keep_bytes = int(word("KEEP_BYTES", "0"))
     settings.history_bytes = int(word("HISTORY_BYTES", "0"))
+    settings.sources = tuple(filter(None, word("SOURCES").split("\n")))
+    settings.seed = int(word("SEED")) if word("SEED") else None
     return settings
 
 

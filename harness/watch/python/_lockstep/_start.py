@@ -5,7 +5,7 @@ import json
 import os
 import sys
 
-from _lockstep import _files, _objects, _settings
+from _lockstep import _files, _objects, _seed, _settings
 
 # Imported modules, and the function of `_hook` that each is passed to.
 _MODULES = {"torch.optim.optimizer": "on_optimizer_module",
@@ -21,9 +21,16 @@ def say(sentence):
     sys.stderr.write("lockstep: %s\n" % sentence)
 
 
+# The same of generators that `lockstep validate --seed` seeds, and the function of `_seed`.
+_GENERATORS = {"numpy.random": "seed_numpy", "torch": "seed_torch"}
+
+
 def _pass(module, action):
     """Passes an imported module to the hook."""
     if _settings.current is None:
+        return
+    if action in _GENERATORS.values():
+        getattr(_seed, action)(module, _seed.seed_of_process(_settings.current.seed))
         return
     from _lockstep import _hook
 
@@ -56,7 +63,7 @@ class _Finder:
     """Finds the modules as the other finders do."""
 
     def find_spec(self, name, path=None, target=None):
-        action = _MODULES.get(name)
+        action = _MODULES.get(name) or _generators().get(name)
         if action is None:
             return None
         for finder in sys.meta_path:
@@ -70,9 +77,16 @@ class _Finder:
         return None
 
 
+def _generators():
+    current = _settings.current
+    return {} if current is None or current.seed is None else _GENERATORS
+
+
 def install():
     """Waits for the modules."""
     _objects.keep_frozen()
+    if _generators():
+        _seed.seed_python(_seed.seed_of_process(_settings.current.seed))
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 

@@ -1,0 +1,220 @@
+"""Makes small repositories whose fixes `lockstep validate` proves or refuses.
+
+    python make_repositories.py DIR [NAME...]
+
+Each has the fault on `main`, its repair on `fix`, one that is none on `wrong-fix`, and `nothing`, which changes a
+file that the training never imports. train.py is the same on all of them:
+
+    inner-module   the loss is computed on the module inside DDP, so that gradients are never averaged
+    checkpoint     a block is used twice under re-entrant checkpoints: DDP raises an error
+    tiles          a tiled block calls backward() for each tile: DDP raises an error
+"""
+
+import pathlib
+import subprocess
+import sys
+
+TRAIN = '''"""torchrun --nproc-per-node 2 train.py; the reference: python train.py."""
+
+import os
+
+import torch
+import torch.distributed as dist
+
+from library import training
+
+rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+if world > 1:
+    dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = training.Model()
+wrapped = training.parallel(model) if world > 1 else model
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+for step in range(4):
+    batch = torch.randn(8, 8, generator=torch.Generator().manual_seed(step)).chunk(world)[rank]
+    loss = training.loss_of(wrapped, batch)
+    optimizer.zero_grad()
+    loss.backward()
+    training.after_backward(wrapped)
+    optimizer.step()
+if world > 1:
+    dist.destroy_process_group()
+'''
+
+UNUSED = '"""Nobody imports this module."""\n\nANSWER = %d\n'
+
+COMMON = '''import torch
+import torch.distributed as dist
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def forward(self, x):
+        return x + self.down(torch.tanh(self.up(x)))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.block, self.head = nn.Linear(8, 8), Block(), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(through_block(self.block, self.stem(x)))
+
+
+'''
+
+PLAIN = '''def through_block(block, x):
+    return block(x)
+
+
+'''
+
+PARALLEL = '''def parallel(model):
+    return nn.parallel.DistributedDataParallel(model)
+
+
+'''
+
+LOSS = '''def loss_of(model, batch):
+    return model(batch).square().mean()
+
+
+'''
+
+NOTHING_AFTER = '''def after_backward(model):
+    pass
+'''
+
+INNER = {
+    "main": COMMON + PLAIN + PARALLEL + '''def loss_of(model, batch):
+    inner = getattr(model, "module", model)
+    return inner(batch).square().mean()
+
+
+''' + NOTHING_AFTER,
+    "fix": COMMON + PLAIN + PARALLEL + LOSS + NOTHING_AFTER,
+    "wrong-fix": COMMON + PLAIN + PARALLEL + '''def loss_of(model, batch):
+    inner = getattr(model, "module", model)
+    return inner(batch).square().mean()
+
+
+def after_backward(model):
+    if dist.is_initialized():
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)  # a sum, not the mean
+''',
+}
+
+TWICE = '''def through_block(block, x):
+    for _ in range(2):
+        x = checkpoint(block, x, use_reentrant=%s)
+    return x
+
+
+'''
+
+CHECKPOINT = {
+    "main": COMMON + TWICE % "True" + PARALLEL + LOSS + NOTHING_AFTER,
+    "fix": COMMON + TWICE % "False" + PARALLEL + LOSS + NOTHING_AFTER,
+    "wrong-fix": COMMON + TWICE % "True" + '''def parallel(model):
+    return nn.parallel.DistributedDataParallel(model, find_unused_parameters=True)
+
+
+''' + LOSS + NOTHING_AFTER,
+}
+
+TILED = '''class Tiled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, block, *parameters):
+        ctx.block = block
+        ctx.save_for_backward(x)
+        with torch.no_grad():
+            return torch.cat([block(tile) for tile in x.chunk(2)])
+
+    @staticmethod
+    def backward(ctx, grad):
+%s
+
+def through_block(block, x):
+    return Tiled.apply(x, block, *block.parameters())
+
+
+'''
+
+PER_TILE = '''        tiles = [tile.detach().requires_grad_() for tile in ctx.saved_tensors[0].chunk(2)]
+        for tile, grad_of_tile in zip(tiles, grad.chunk(2)):
+            with torch.enable_grad():
+                output = ctx.block(tile)
+            torch.autograd.backward(output, grad_of_tile)
+        return (torch.cat([tile.grad for tile in tiles]), None) + (None,) * (len(ctx.needs_input_grad) - 2)
+'''
+
+RETURNED = '''        parameters = list(ctx.block.parameters())
+        inputs, sums = [], None
+        for tile, grad_of_tile in zip(ctx.saved_tensors[0].chunk(2), grad.chunk(2)):
+            tile = tile.detach().requires_grad_()
+            with torch.enable_grad():
+                output = ctx.block(tile)
+            of_tile, *own = torch.autograd.grad(output, [tile] + parameters, grad_of_tile)
+            inputs.append(of_tile)
+            sums = %s
+        return (torch.cat(inputs), None) + tuple(sums)
+'''
+
+TILES = {
+    "main": COMMON + TILED % PER_TILE + PARALLEL + LOSS + NOTHING_AFTER,
+    "fix": COMMON + TILED % (RETURNED % "own if sums is None else [a + b for a, b in zip(sums, own)]") +
+    PARALLEL + LOSS + NOTHING_AFTER,
+    "wrong-fix": COMMON + TILED % (RETURNED % "own  # of the last tile alone") +
+    PARALLEL + LOSS + NOTHING_AFTER,
+}
+
+REPOSITORIES = {"inner-module": INNER, "checkpoint": CHECKPOINT, "tiles": TILES}
+
+
+def git(folder, *words):
+    subprocess.run(["git", "-c", "user.name=Example", "-c", "user.email=example@example.org",
+                    "-c", "init.defaultBranch=main", "-c", "commit.gpgsign=false", *words],
+                   cwd=folder, check=True, stdout=subprocess.DEVNULL)
+
+
+def commit(folder, message, training, answer=0):
+    (folder / "library" / "training.py").write_text(training)
+    (folder / "library" / "unused.py").write_text(UNUSED % answer)
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", message)
+
+
+def make(folder, states):
+    (folder / "library").mkdir(parents=True)
+    (folder / "library" / "__init__.py").write_text("")
+    (folder / "train.py").write_text(TRAIN)
+    (folder / "pyproject.toml").write_text('[project]\nname = "library"\nversion = "1"\n\n'
+                                           '[tool.setuptools]\npackages = ["library"]\n')
+    git(folder, "init", "--quiet")
+    commit(folder, "The fault", states["main"])
+    for branch in ("fix", "wrong-fix"):
+        git(folder, "checkout", "--quiet", "-b", branch, "main")
+        commit(folder, branch, states[branch])
+    git(folder, "checkout", "--quiet", "-b", "nothing", "main")
+    commit(folder, "nothing", states["main"], answer=42)
+    git(folder, "checkout", "--quiet", "main")
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    for name in sys.argv[2:] or REPOSITORIES:
+        if name not in REPOSITORIES:
+            sys.exit("There is no repository '%s'. Known: %s." % (name, ", ".join(REPOSITORIES)))
+        make(pathlib.Path(sys.argv[1]) / name, REPOSITORIES[name])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+#include "harness/cli/validate_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "harness/cli/bisection.h"
+#include "harness/cli/github_step.h"
+#include "harness/cli/option_values.h"
+#include "harness/cli/screen_options.h"
+#include "harness/cli/standard_output.h"
+#include "harness/record/environment.h"
+#include "harness/record/run_folder.h"
+#include "harness/validate/validate.h"
+#include "reports/base/error.h"
+#include "reports/base/secrets.h"
+#include "reports/base/usage_error.h"
+#include "reports/formats/renderer.h"
+#include "reports/formats/screen.h"
+
+namespace lockstep {
+
+namespace {
+
+struct ValidateWords {
+  std::string range, before, after, reference, build, seed, out, stall = "120";
+  std::vector<std::string> job, sets, with, formats;
+  const CLI::App* app = nullptr;
+  bool is_bisection = false;
+};
+
+void add_validate_options(CLI::App& app, ValidateWords& words) {
+  words.app = &app;
+  app.add_option("RANGE", words.range, "two commits, A..B: before and after the fix")
+      ->type_name("");
+  app.add_option("--before", words.before,
+                 "the state before the fix: a commit, a folder, or the python of an environment")
+      ->type_name("STATE");
+  app.add_option("--after", words.after,
+                 "the state after it, likewise (default: the working folder); alone: does it train "
+                 "as the reference does?")
+      ->type_name("STATE");
+  app.add_option("--reference", words.reference,
+                 "the command that trains right, such as on one rank with the whole batch")
+      ->required()
+      ->type_name("COMMAND");
+  app.add_option(
+         "--set", words.sets,
+         "{NAME} in the commands is A, then B; repeatable: all combinations, above 16 those "
+         "with every pair")
+      ->type_name("NAME=A[,B...]")
+      ->allow_extra_args(false);
+  app.add_option(
+         "--with", words.with,
+         "a file or folder that git ignores, brought into the states of commits; repeatable")
+      ->type_name("PATH")
+      ->allow_extra_args(false);
+  app.add_option("--build", words.build,
+                 "a command such as 'pip install -e .', run in each state in an environment of its "
+                 "own, on top of the packages of this one")
+      ->type_name("COMMAND");
+  app.add_option("--seed", words.seed,
+                 "seed Python, NumPy and torch of rank r with N + r before the script begins")
+      ->type_name("N");
+  app.add_option("--stall", words.stall,
+                 "seconds without progress of any rank, after which a job that hangs is ended")
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  app.add_option("--out", words.out, "folder of the files (default: runs/<utc>)")->type_name("DIR");
+  app.add_option("--format", words.formats,
+                 "also write reports in these formats: " + formats_in_words())
+      ->type_name("FORMAT[,FORMAT...]")
+      ->delimiter(',');
+  add_bisect_option(app, words.is_bisection);
+}
+
+/// Takes `A..B` apart.
+void take_range(const std::string& range, ValidationRequest& request) {
+  const std::size_t dots = range.find("..");
+  request.before = range.substr(0, dots);
+  if (dots != range.npos) request.after = range.substr(dots + 2);
+  if (request.after.starts_with('.')) request.after.erase(0, 1);  // A...B
+  if (dots != range.npos && !request.before.empty() && !request.after.empty()) return;
+  throw bad_value("RANGE", range, "two commits, as main..fix");
+}
+
+ValidationRequest request_of(const ValidateWords& words) {
+  ValidationRequest request;
+  if (words.job.empty()) {
+    throw bad_value("--", "",
+                    "the command that trains: lockstep validate main..fix --reference "
+                    "'python train.py' -- torchrun --nproc-per-node 2 train.py");
+  }
+  const bool has_states = !words.before.empty() || !words.after.empty();
+  if (!words.range.empty() && has_states) {
+    throw bad_value("RANGE", words.range, "absent with --before and --after");
+  }
+  if (!words.range.empty()) take_range(words.range, request);
+  if (!words.before.empty()) request.before = words.before;
+  if (!words.after.empty()) request.after = words.after;
+  request.command = words.job;
+  request.reference = CLI::detail::split_up(words.reference);
+  if (request.reference.empty()) throw bad_value("--reference", words.reference, "a command");
+  for (const std::string& text : words.sets) request.axes.push_back(command_axis(text));
+  check_axes(request.axes, {request.command, request.reference});
+  request.states = {words.with, words.build};
+  if (!words.seed.empty()) {
+    request.seed = whole_number<std::int64_t>("--seed", words.seed, 0, 0x7fffffff);
+  }
+  request.stall_s = static_cast<double>(whole_number<int>("--stall", words.stall, 1, 1'000'000));
+  request.say = [](const std::string& line) { fmt::print(stderr, "lockstep: {}\n", line); };
+  return request;
+}
+
+/// The command that does the same again: without what says only where and how it is reported.
+std::vector<std::string> command_of(const ValidateWords& words) {
+  std::vector<std::string> command{"lockstep", "validate"};
+  if (!words.range.empty()) command.push_back(words.range);
+  for (const CLI::Option* option : words.app->get_options()) {
+    constexpr std::array<std::string_view, 2> kHow{"--out", "--format"};
+    const std::string name = option->get_lnames().empty() ? "" : "--" + option->get_lnames()[0];
+    if (option->count() == 0 || name.empty() || std::ranges::find(kHow, name) != kHow.end())
+      continue;
+    for (const std::string& value : option->results()) {
+      command.push_back(name);
+      if (option->get_expected_max() > 0) command.push_back(value);
+    }
+  }
+  command.emplace_back("--");
+  command.insert(command.end(), words.job.begin(), words.job.end());
+  return command;
+}
+
+ExitStatus run_validation(const ValidateWords& words) {
+  std::vector<const Renderer*> renderers;
+  for (const std::string& format : words.formats) renderers.push_back(&find_renderer(format));
+  ValidationRequest request = request_of(words);
+  RunRecord run;
+  run.command = mask_command(command_of(words));
+  run.environment = describe_environment(utc_now());
+  run.environment.lockstep_version = LOCKSTEP_VERSION;
+  const std::filesystem::path folder = make_run_folder(words.out, run);
+  request.folder = folder.string();
+  Validation validation = validate(request, LOCKSTEP_VERSION);
+  run.comparisons = std::move(validation.comparisons);
+  run.notes = std::move(validation.notes);
+  run.planned = counts_of(run);
+  save_record(folder, run);
+  const Screen screen = screen_of(STDOUT_FILENO, Verbosity::overview, folder.string());
+  write_standard_output(render_screen(run, screen));
+  const auto unwritten = write_reports(renderers, run, folder.string(), {}, stdout);
+  if (unwritten) throw Error(*unwritten);
+  if (validation.interrupted_by != 0) return exit_status_of_signal(validation.interrupted_by);
+  return exit_status(run);
+}
+
+}  // namespace
+
+Command validate_command() {
+  auto words = std::make_shared<ValidateWords>();
+  return {"validate", [words](CLI::App& app) { add_validate_options(app, *words); },
+          [words] { return run_validation(*words); },
+          [words](std::vector<std::string> job) { words->job = std::move(job); },
+          [] {
+            return OfferedWords{{"--format", format_names()}};
+          }};
+}
+
+}  // namespace lockstep
