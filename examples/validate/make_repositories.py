@@ -8,6 +8,7 @@ file that the training never imports. train.py is the same on all of them:
     inner-module   the loss is computed on the module inside DDP, so that gradients are never averaged
     checkpoint     a block is used twice under re-entrant checkpoints: DDP raises an error
     tiles          a tiled block calls backward() for each tile: DDP raises an error
+    src-layout     the first one with its package in src/, where only an installation finds it
 """
 
 import pathlib
@@ -40,6 +41,19 @@ for step in range(4):
 if world > 1:
     dist.destroy_process_group()
 '''
+
+PROJECT = """[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "library"
+version = "1"
+
+[tool.setuptools.packages.find]
+where = ["%s"]
+include = ["library"]
+"""
 
 UNUSED = '"""Nobody imports this module."""\n\nANSWER = %d\n'
 
@@ -175,7 +189,7 @@ TILES = {
     PARALLEL + LOSS + NOTHING_AFTER,
 }
 
-REPOSITORIES = {"inner-module": INNER, "checkpoint": CHECKPOINT, "tiles": TILES}
+REPOSITORIES = {"inner-module": INNER, "checkpoint": CHECKPOINT, "tiles": TILES, "src-layout": INNER}
 
 
 def git(folder, *words):
@@ -184,26 +198,26 @@ def git(folder, *words):
                    cwd=folder, check=True, stdout=subprocess.DEVNULL)
 
 
-def commit(folder, message, training, answer=0):
-    (folder / "library" / "training.py").write_text(training)
-    (folder / "library" / "unused.py").write_text(UNUSED % answer)
+def commit(folder, package, message, training, answer=0):
+    (package / "training.py").write_text(training)
+    (package / "unused.py").write_text(UNUSED % answer)
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", message)
 
 
-def make(folder, states):
-    (folder / "library").mkdir(parents=True)
-    (folder / "library" / "__init__.py").write_text("")
+def make(folder, states, source="."):
+    package = folder / source / "library"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
     (folder / "train.py").write_text(TRAIN)
-    (folder / "pyproject.toml").write_text('[project]\nname = "library"\nversion = "1"\n\n'
-                                           '[tool.setuptools]\npackages = ["library"]\n')
+    (folder / "pyproject.toml").write_text(PROJECT % source)
     git(folder, "init", "--quiet")
-    commit(folder, "The fault", states["main"])
+    commit(folder, package, "The fault", states["main"])
     for branch in ("fix", "wrong-fix"):
         git(folder, "checkout", "--quiet", "-b", branch, "main")
-        commit(folder, branch, states[branch])
+        commit(folder, package, branch, states[branch])
     git(folder, "checkout", "--quiet", "-b", "nothing", "main")
-    commit(folder, "nothing", states["main"], answer=42)
+    commit(folder, package, "nothing", states["main"], answer=42)
     git(folder, "checkout", "--quiet", "main")
 
 
@@ -213,7 +227,7 @@ def main():
     for name in sys.argv[2:] or REPOSITORIES:
         if name not in REPOSITORIES:
             sys.exit("There is no repository '%s'. Known: %s." % (name, ", ".join(REPOSITORIES)))
-        make(pathlib.Path(sys.argv[1]) / name, REPOSITORIES[name])
+        make(pathlib.Path(sys.argv[1]) / name, REPOSITORIES[name], "src" if name == "src-layout" else ".")
 
 
 if __name__ == "__main__":

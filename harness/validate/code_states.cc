@@ -22,14 +22,17 @@ bool is_interpreter(const fs::path& path) {
          ::access(path.c_str(), X_OK) == 0;
 }
 
-/// A program of Python that makes an environment which has the packages of its own one, but nothing
-/// that is installed editable there: files that name such folders are only read in the first place.
+/// A program of Python that makes an environment, argv[1], which has the packages of its own one,
+/// but nothing that is installed editable there from the checkout, argv[2].
 constexpr const char* kNewEnvironment = R"(
 import os, sys, sysconfig, venv
-venv.EnvBuilder(system_site_packages=True, with_pip=True).create(sys.argv[1])
-inner = sysconfig.get_path("purelib", vars={"base": sys.argv[1], "platbase": sys.argv[1]})
+made, checkout = sys.argv[1], os.path.join(os.path.realpath(sys.argv[2]), "")
+inherited = [path for path in sys.path if path.endswith("-packages")
+             or not path.startswith((checkout, sys.base_prefix))]
+venv.EnvBuilder(with_pip=True).create(made)
+inner = sysconfig.get_path("purelib", vars={"base": made, "platbase": made})
 with open(os.path.join(inner, "packages_of_parent.pth"), "w") as file:
-    file.write(sysconfig.get_path("purelib") + "\n" + sysconfig.get_path("platlib") + "\n")
+    file.writelines(os.path.realpath(path) + "\n" for path in inherited if os.path.isdir(path))
 )";
 
 /// Lets commands run in an environment of Python: its programs come first.
@@ -125,8 +128,9 @@ void CodeStates::build(CodeState& state) {
   const fs::path log = scratch_.path() / "build.log";
   const std::string python =
       state.environment.empty() ? "python3" : (state.environment / "bin" / "python3").string();
-  ProgramOutput made =
-      run_program({python, "-I", "-c", kNewEnvironment, environment.string()}, here_, log);
+  ProgramOutput made = run_program({python, "-I", "-c", kNewEnvironment, environment.string(),
+                                    repository_ ? repository_->top().string() : here_.string()},
+                                   here_, log);
   if (made.is_good()) {
     enter(environment, state);
     const std::string command =

@@ -85,7 +85,6 @@ FixedCode fixed_code(const ExecutedState& before, const ExecutedState& after,
   FixedCode code;
   code.states = {before.state.title, after.state.title};
   code.is_seen = before.files.is_known && after.files.is_known;
-  code.shared = shared_files(before, after);
   const auto of_before = own_files(before), of_after = own_files(after);
   std::set<std::string> executed, differ;
   for (const auto* files : {&of_before, &of_after}) {
@@ -100,6 +99,12 @@ FixedCode fixed_code(const ExecutedState& before, const ExecutedState& after,
   for (const std::string& path : code.changed) {
     if (executed.contains(path)) code.executed.push_back(path);
   }
+  code.shared = shared_files(before, after);
+  std::vector<std::string> changed_here;  // which say best what was not tried
+  for (const std::string& path : code.shared) {
+    if (std::ranges::find(code.changed, path) != code.changed.end()) changed_here.push_back(path);
+  }
+  if (!changed_here.empty()) code.shared = changed_here;
   // A compiled extension that differs, or a file that only one side executed.
   for (const std::string& path : differ) {
     const bool is_listed = std::ranges::find(code.changed, path) != code.changed.end();

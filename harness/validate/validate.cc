@@ -43,6 +43,11 @@ class Validator {
       if (is_interrupted()) break;
       validation_.comparisons.push_back(compared(cell));
     }
+    if (request_.seed) {
+      validation_.notes.push_back(fmt::format(
+          "Lockstep seeded Python, NumPy and torch of rank r with {} + r, before the script",
+          *request_.seed));
+    }
     validation_.interrupted_by = Interruption::noted();
     return std::move(validation_);
   }
@@ -90,6 +95,7 @@ class Validator {
     make_parent(request.out);
     request.place = {state.folder, fs::absolute(request.out + ".log")};
     request.variables = state.variables;
+    request.variables.emplace_back("PYTHONDONTWRITEBYTECODE", "1");  // a checkout stays as it is
     request.sources = state.sources;
     request.seed = request_.seed;
     job.watched = watch_job(request, version_);
@@ -97,7 +103,7 @@ class Validator {
     const JobRecord& record = job.watched.run.jobs[0];
     job.files = std::make_unique<SideFiles>(record, root, job.watched.folder);
     job.executed = executed_files(root / record.folder);
-    tell(role, cell, record);
+    tell(role, cell, record, request.out + ".log");
     return job;
   }
 
@@ -113,11 +119,12 @@ class Validator {
     return command.front();
   }
 
-  void tell(const std::string& role, const CommandCell& cell, const JobRecord& job) {
+  void tell(const std::string& role, const CommandCell& cell, const JobRecord& job,
+            const std::string& log) {
     ++done_;
     const std::string where = cell.empty() ? "" : ", " + in_words(cell);
-    request_.say(fmt::format("{} of {}: {}{}: {} ({:.1f} s)", done_, planned_, role, where,
-                             heading_of(job), job.duration_s));
+    request_.say(fmt::format("{} of {}: {}{}: {} ({:.1f} s, output: {})", done_, planned_, role,
+                             where, heading_of(job), job.duration_s, log));
     if (done_ != 1 || planned_ == 1) return;
     request_.say(fmt::format("about {:.0f} s in all, if the others take as long",
                              job.duration_s * static_cast<double>(planned_)));

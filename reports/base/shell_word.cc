@@ -13,4 +13,10 @@ std::string shell_word(const std::string& word) {
   return text + "'";
 }
 
+std::string in_shell(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_word(word);
+  return line;
+}
+
 }  // namespace lockstep

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -31,7 +33,7 @@ std::string fault_in_words(const ComparedPair& pair) {
 std::string code_in_words(const FixedCode& code) {
   if (!code.shared.empty()) {
     return fmt::format(
-        "both sides executed {} of one place, not of their own state: an editable install, or an "
+        "both sides imported {} of one folder, not of their own state: an editable install, or an "
         "absolute path. Use --build 'pip install -e .', which makes an environment per side, or "
         "PYTHONPATH",
         names_in_words(code.shared));
@@ -71,6 +73,20 @@ std::string fix_in_words(const Comparison& comparison) {
       break;
   }
   return fmt::format("{}: {}", name(outcome), fault_in_words(after));
+}
+
+/// "of 3 changed files, ranks executed 2: src/a.py, src/b.py".
+std::string executed_in_words(const FixedCode& code) {
+  if (!code.is_seen) return "which of the changed files ranks executed is not known";
+  return fmt::format("of {}, ranks executed {}{}{}", counted(code.changed.size(), "changed file"),
+                     code.executed.empty() ? "none" : std::to_string(code.executed.size()),
+                     code.executed.empty() ? "" : ": ", names_in_words(code.executed));
+}
+
+/// That of a fix; of one that was not compared that it is not decided.
+std::string name_of_outcome(const Comparison& comparison) {
+  return std::string(
+      name(is_of_fix(comparison) ? outcome_of_fix(comparison) : FixOutcome::not_decided));
 }
 
 std::string repetition_in_words(const ComparedPair& pair) {
@@ -140,8 +156,53 @@ std::vector<SideRow> rows_of(const Comparison& comparison) {
   return rows;
 }
 
+bool is_matrix_of_fixes(const std::vector<Comparison>& comparisons) {
+  return comparisons.size() > 1 && std::ranges::all_of(comparisons, [](const Comparison& one) {
+           return one.purpose == ComparisonPurpose::fix;
+         });
+}
+
+std::vector<FixRow> fix_rows_of(const std::vector<Comparison>& comparisons) {
+  std::vector<FixRow> rows;
+  for (const Comparison& one : comparisons) {
+    FixRow& row = rows.emplace_back(FixRow{plain(one.cell), "-", "-", name_of_outcome(one)});
+    if (one.pairs.empty()) {
+      row.after = plain(one.failure);
+      continue;
+    }
+    row.before = fault_in_words(one.pairs.front());
+    row.after = one.pairs.back().sides[1].outcome == SideOutcome::trained
+                    ? answer_of(one.pairs.back()).text
+                    : fault_in_words(one.pairs.back());
+  }
+  return rows;
+}
+
+std::string heading_of(const std::vector<Comparison>& comparisons) {
+  const auto outcome = outcome_of_fixes(comparisons);
+  const std::string decided = outcome ? std::string(name(*outcome)) : "NOT DECIDED";
+  std::map<std::string, int> others;
+  int count = 0;
+  std::string first;  // in words
+  for (const Comparison& one : comparisons) {
+    const std::string found = name_of_outcome(one);
+    if (found != decided) {
+      ++others[found];
+      continue;
+    }
+    if (count++ == 0 && decided != name(FixOutcome::fixed)) {
+      first = fmt::format(". {}: {}", plain(one.cell), heading_of(one));
+    }
+  }
+  std::string text =
+      fmt::format("{} in {} of {}", decided, count, counted(comparisons.size(), "cell"));
+  for (const auto& [found, cells] : others) text += fmt::format(", {} in {}", found, cells);
+  return text + first;
+}
+
 std::vector<std::string> details_of(const Comparison& comparison) {
   std::vector<std::string> details;
+  if (comparison.code) details.push_back(executed_in_words(*comparison.code));
   for (const ComparedPair& pair : comparison.pairs) {
     const bool is_named = comparison.pairs.size() > 1;
     const std::string when = &pair == &comparison.pairs.front() ? "before: " : "after: ";
@@ -163,6 +224,7 @@ std::vector<std::string> lines_of(const Comparison& comparison) {
       if (!is_plain) lines.emplace_back("");
     }
   }
+  if (comparison.code) lines.push_back(executed_in_words(*comparison.code));
   if (!is_plain || comparison.pairs.empty()) lines.push_back(heading_of(comparison));
   return lines;
 }

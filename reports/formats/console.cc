@@ -45,6 +45,9 @@ class Console {
     std::string text = is_comparison(run_) ? "" : header();
     for (const JobRecord& job : run_.jobs) text += is_full() ? whole_job(job) : job_in_brief(job);
     for (const Comparison& one : run_.comparisons) text += comparison(one) + "\n";
+    if (is_matrix_of_fixes(run_.comparisons)) {
+      text += wrapped(heading_of(run_.comparisons), 0, 2, screen_.width) + "\n";
+    }
     if (is_comparison(run_)) return text + notes() + files();
     const std::vector<Section> sections = sections_of(run_);
     for (const Section& section : sections) {
@@ -78,7 +81,7 @@ class Console {
   }
 
   std::string comparison(const Comparison& one) const {
-    std::string text;
+    std::string text = one.cell.empty() ? "" : titled(one.cell);
     for (const std::string& line : lines_of(one)) {
       const bool is_detail = line.starts_with("  ");
       text += line.empty() ? "\n" : lines(is_detail ? line.substr(2) : line, is_detail ? 2 : 0, 2);

@@ -97,9 +97,7 @@ std::string detection_table_of(const RunRecord& run) {
 
 std::string environment_in_html(const RunRecord& run) {
   const RunEnvironment& environment = run.environment;
-  std::vector<std::string> words;
-  for (const std::string& word : run.command) words.push_back(shell_word(word));
-  const std::string command = fmt::format("{}", fmt::join(words, " "));
+  const std::string command = in_shell(run.command);
   std::string text = html_facts(
       {{"Lockstep", in_html(environment.lockstep_version)},
        {"torch", in_html(environment.torch_version)},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reports/base/plain_text.h"
+#include "reports/base/shell_word.h"
 #include "reports/comparison/comparison_report.h"
 #include "reports/formats/columns.h"
 #include "reports/formats/forge_links.h"
@@ -103,11 +104,27 @@ std::string job_table(const RunRecord& run, std::size_t most) {
   return table_of(columns, std::move(rows), most);
 }
 
+/// Fixes in several cells, a row each.
+std::string fix_table(const std::vector<Comparison>& comparisons, std::size_t most) {
+  const std::vector<Column> columns{
+      Column("cell", 0, Align::left), Column("before", 0, Align::left),
+      Column("after", 0, Align::left), Column("outcome", 0, Align::left)};
+  std::vector<PageRow> rows;
+  for (FixRow& row : fix_rows_of(comparisons)) {
+    const bool is_fixed = row.outcome == name(FixOutcome::fixed);
+    rows.push_back(
+        {{std::move(row.cell), std::move(row.before), std::move(row.after), std::move(row.outcome)},
+         is_fixed});
+  }
+  return table_of(columns, std::move(rows), most);
+}
+
 /// The sides of comparisons, a row each: of a fix the reference, before and after.
 std::string comparison_table(const RunRecord& run, std::size_t most) {
   const std::vector<Column> columns{Column("side", 0, Align::left),
                                     Column("training", 0, Align::left),
                                     Column("outcome", 0, Align::left)};
+  if (is_matrix_of_fixes(run.comparisons)) return fix_table(run.comparisons, most);
   std::vector<PageRow> rows;
   for (const Comparison& comparison : run.comparisons) {
     const bool is_as_expected = status_of(comparison) == ExitStatus::as_expected;
@@ -145,6 +162,7 @@ const Comparison* deciding_comparison(const RunRecord& run) {
 /// "260 of 261 cells as expected", "1 of 5 jobs in lockstep", "FAILED: ranks differ from step 1
 /// on".
 std::string title_of(const RunRecord& run) {
+  if (is_comparison(run) && is_matrix_of_fixes(run.comparisons)) return heading_of(run.comparisons);
   if (const Comparison* const one = deciding_comparison(run)) return heading_of(*one);
   if (!has_detections(run) && run.jobs.size() == 1) {
     const JobRecord& job = run.jobs.front();
@@ -212,7 +230,7 @@ std::string environment_text(const RunRecord& run) {
   add("digest ", environment.digest);
   std::string text = fmt::format("- {}\n- started {} on {}\n", title_text(versions),
                                  title_text(environment.started_utc), title_text(environment.host));
-  const std::string command = fmt::format("{}", fmt::join(run.command, " "));
+  const std::string command = in_shell(run.command);
   if (!command.empty()) text += fmt::format("- {}\n", in_code(beginning(command, kMostOfAText)));
   for (const auto& [variable, value] : environment.variables) {
     text += fmt::format("- {}\n",

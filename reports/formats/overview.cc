@@ -97,7 +97,11 @@ std::string verdict_sentence(const RunRecord& run) {
   if (!has_detections(run)) {
     std::vector<std::string> sentences;
     if (!run.jobs.empty()) sentences.push_back(sentence_about_jobs(run));
-    for (const Comparison& one : run.comparisons) sentences.push_back(sentence_about(one));
+    if (is_matrix_of_fixes(run.comparisons)) {
+      sentences.push_back(heading_of(run.comparisons));
+    } else {
+      for (const Comparison& one : run.comparisons) sentences.push_back(sentence_about(one));
+    }
     return fmt::format("{}", fmt::join(sentences, " "));
   }
   std::array<int, Names<Result>::values.size()> cells{};

@@ -248,13 +248,13 @@ bool is_still_faulty(const ComparedPair& before, const ComparedPair& after) {
 FixOutcome outcome_by_values(const Comparison& comparison) {
   const ComparedPair& before = comparison.pairs.front();
   const ComparedPair& after = comparison.pairs.back();
+  if (is_ended(after.sides[0].outcome)) return FixOutcome::not_decided;  // there is no measure
   const bool was_there = is_faulty(before);
   if (is_still_faulty(before, after)) {
     return was_there ? FixOutcome::still_there : FixOutcome::new_fault;
   }
   if (!was_there) return FixOutcome::not_shown;
-  const bool is_right = after.result.verdict == Verdict::holds && !is_faulty(after) &&
-                        !is_ended(after.sides[0].outcome);
+  const bool is_right = after.result.verdict == Verdict::holds && !is_faulty(after);
   return is_right ? FixOutcome::fixed : FixOutcome::not_decided;
 }
 

@@ -1,0 +1,216 @@
+// `lockstep validate` on small repositories: both states of their code, run and compared.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/command.h"
+#include "tests/temporary_folder.h"
+#include "tests/watch/watch_command.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+/// One of the repositories of examples/validate, with the environment of the tests.
+class Validate : public testing::Test {
+ protected:
+  void make(const std::string& name) {
+    top_ = folder_.path() / name;
+    const Outcome made =
+        run_shell(fmt::format("{} {}/examples/validate/make_repositories.py {} {}", LOCKSTEP_PYTHON,
+                              LOCKSTEP_SOURCE_DIR, folder_.path().string(), name));
+    ASSERT_EQ(made.status, 0) << made.err;
+  }
+
+  /// In the repository, with nothing in the folder for temporary files but what Lockstep leaves.
+  Outcome in_repository(const std::string& line) const {
+    const std::string bin = fs::path(LOCKSTEP_PYTHON).parent_path().string();
+    fs::create_directories(temporary());
+    return run_shell(fmt::format("cd {} && export PATH={}:$PATH TMPDIR={} && {}", top_.string(),
+                                 bin, temporary().string(), line));
+  }
+
+  Outcome validate(const std::string& options, const std::string& job = kJob) {
+    fs::remove_all(out());
+    return in_repository(fmt::format("{} validate --out {} {} --reference 'python3 train.py' -- {}",
+                                     kLockstep, out().string(), options, job));
+  }
+
+  std::string seen() const {
+    return in_repository("git status --short --ignored && git worktree list && git branch -a").out;
+  }
+
+  void expect_nothing_left(const std::string& before) const {
+    EXPECT_EQ(seen(), before);
+    EXPECT_TRUE(fs::is_empty(temporary())) << temporary();
+  }
+
+  nlohmann::json summary() const { return nlohmann::json::parse(text_of(out() / "summary.json")); }
+  fs::path top() const { return top_; }
+  fs::path out() const { return folder_.path() / "run"; }
+  fs::path temporary() const { return folder_.path() / "tmp"; }
+
+  static constexpr const char* kJob =
+      "python3 -m torch.distributed.run --standalone --nproc-per-node 2 train.py";
+
+ private:
+  TemporaryFolder folder_;
+  fs::path top_;
+};
+
+/// The fault raises a real error of DDP, and the checkout is dirty.
+TEST_F(Validate, ProvesAFixInOneCommand) {
+  make("checkpoint");
+  write_text(top() / "train.py", "raise SystemExit('not committed')");
+  const std::string before = seen();
+  const Outcome outcome = validate("main..fix --format summary,markdown");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\nFIXED: equal up to rounding in 4 steps, 1 to 4\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("of 1 changed file, ranks executed 1: library/training.py"));
+  EXPECT_THAT(outcome.err, HasSubstr("lockstep: 4 jobs to run: 1 cell in 2 states"));
+  EXPECT_EQ(summary()["comparisons"][0]["outcome"], "FIXED");
+  const std::string comment = text_of(out() / "report.md");
+  EXPECT_THAT(comment, HasSubstr("with name block.down.bias has been marked as ready twice"));
+  EXPECT_LE(std::ranges::count(comment, '\n'), 40);
+  expect_nothing_left(before);
+  EXPECT_EQ(in_repository(fmt::format("{} report {}", kLockstep, out().string())).status, 0);
+}
+
+/// What an editable install does, without one.
+TEST_F(Validate, RefusesStatesThatImportTheSameFiles) {
+  make("src-layout");
+  const std::string path = fmt::format("PYTHONPATH={}/src ", top().string());
+  const Outcome outcome = in_repository(
+      path + fmt::format("{} validate main..fix --out {} --reference 'python3 train.py' -- "
+                         "python3 train.py",
+                         kLockstep, out().string()));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.out,
+              HasSubstr("REFUSED: both sides imported src/library/training.py of one"));
+  EXPECT_THAT(outcome.out, HasSubstr("--build 'pip install -e .'"));
+}
+
+TEST_F(Validate, ComparesTheWorkingFolderAndSeedsIt) {
+  make("inner-module");
+  write_text(top() / "train.py",
+             "import random, torch\n"
+             "m = torch.nn.Linear(4, 1)\n"
+             "o = torch.optim.SGD(m.parameters(), 0.1)\n"
+             "for i in range(3):\n"
+             "    x = torch.randn(8, 4) + random.random()\n"
+             "    m(x).mean().backward(), o.step(), o.zero_grad()\n");
+  const Outcome seeded = validate("--seed 3", "python3 train.py");
+  EXPECT_EQ(seeded.status, 0) << seeded.err;
+  EXPECT_THAT(seeded.out, HasSubstr("equal, bit for bit"));
+  EXPECT_THAT(seeded.out, HasSubstr("seeded"));
+  EXPECT_FALSE(fs::exists(top() / "library/__pycache__"));
+}
+
+TEST_F(Validate, LeavesNothingWhenItIsInterrupted) {
+  make("inner-module");
+  const std::string before = seen();
+  const Outcome outcome = in_repository(
+      fmt::format("({} validate main..fix --out {} --reference 'sleep 60' -- sleep 60 & "
+                  "while ! ls $TMPDIR/*/state-2/train.py; do sleep 0.1; done; sleep 0.5; "
+                  "kill -TERM $!; wait $!)",
+                  kLockstep, out().string()));
+  EXPECT_EQ(outcome.status, 143) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("the validation was interrupted"));
+  expect_nothing_left(before);
+}
+
+TEST_F(Validate, RefusesBadArgumentsBeforeItRunsAnything) {
+  make("inner-module");
+  const std::string before = seen();
+  const auto refused = [&](const std::string& options, const std::string& why) {
+    const Outcome outcome = validate(options, "true");
+    EXPECT_EQ(outcome.status, 64) << options;
+    EXPECT_THAT(outcome.err, HasSubstr(why)) << options;
+  };
+  refused("main", "two commits, as main..fix");
+  refused("main..", "two commits, as main..fix");
+  refused("main..fix --after fix", "absent with --before");
+  refused("main..no-such", "a commit of this repository");
+  refused("main..main", "a file differs");
+  refused("main..fix --set ranks=2", "{ranks}");
+  refused("main..fix --set ranks", "NAME=A,B");
+  refused("main..fix --with /etc", "of this checkout");
+  refused("main..fix --build 'exit 7'", "(status 7)");
+  refused("main..fix --seed x", "--seed");
+  expect_nothing_left(before);
+  const Outcome nothing =
+      in_repository(fmt::format("{} validate main..fix --reference 'python3 a.py'", kLockstep));
+  EXPECT_EQ(nothing.status, 64);
+  EXPECT_THAT(nothing.err, HasSubstr("the command that trains"));
+}
+
+struct Repair {
+  const char* repository;
+  const char* branch;
+  int status;
+  const char* answer;
+};
+
+class EachRepair : public Validate, public testing::WithParamInterface<Repair> {};
+
+TEST_P(EachRepair, HasItsOutcome) {
+  const Repair& repair = GetParam();
+  make(repair.repository);
+  const std::string before = seen();
+  const Outcome outcome = validate(fmt::format("main..{}", repair.branch));
+  EXPECT_EQ(outcome.status, repair.status) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr(fmt::format("\n{}", repair.answer)));
+  expect_nothing_left(before);
+}
+
+constexpr Repair kRepairs[] = {
+    {"inner-module", "fix", 0, "FIXED: equal"},
+    {"inner-module", "wrong-fix", 1, "STILL THERE: all 8 gradients differ in step 1"},
+    {"inner-module", "nothing", 1, "NOT SHOWN: the changed files were never imported"},
+    {"checkpoint", "wrong-fix", 1, "STILL THERE: B raised an error at train.py"},
+    {"checkpoint", "nothing", 1, "NOT SHOWN: the changed files were never imported"},
+    {"tiles", "fix", 0, "FIXED: equal"},
+    {"tiles", "wrong-fix", 1, "STILL THERE: 4 of 8 gradients differ in step 1"},
+    {"tiles", "nothing", 1, "NOT SHOWN: the changed files were never imported"}};
+
+INSTANTIATE_TEST_SUITE_P(Soak, EachRepair, testing::ValuesIn(kRepairs));
+
+class ValidateInSoak : public Validate, public testing::WithParamInterface<int> {};
+
+TEST_P(ValidateInSoak, JudgesAMatrixAsAWhole) {
+  make("inner-module");
+  const Outcome outcome =
+      validate("main..fix --set ranks=2,3 --format summary,markdown",
+               "python3 -m torch.distributed.run --standalone --nproc-per-node {ranks} train.py");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("6 jobs to run: 2 cells in 2 states"));
+  EXPECT_THAT(outcome.out, HasSubstr("FIXED in 2 of 2 cells"));
+  EXPECT_THAT(text_of(out() / "report.md"), HasSubstr("| ranks=3 | "));
+}
+
+/// On top of this environment, in which the package is not installed.
+TEST_P(ValidateInSoak, BuildsEachStateInAnEnvironmentOfItsOwn) {
+  make("src-layout");
+  const std::string build =
+      "python3 -c \"import os, sysconfig; open(sysconfig.get_path(\\\"purelib\\\") + "
+      "\\\"/own.pth\\\", \\\"w\\\").write(os.getcwd() + \\\"/src\\\")\"";
+  const Outcome outcome =
+      validate("main..fix --build '" + build + "'",
+               "python3 -m torch.distributed.run --standalone --nproc-per-node 2 train.py");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\nFIXED: equal"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Soak, ValidateInSoak, testing::Values(0));
+
+}  // namespace
+}  // namespace lockstep
