@@ -117,6 +117,11 @@ void JobProcess::pass_on_signal() {
   if (noted != SIGINT || !shares_terminal()) ::kill(pid_, noted);
 }
 
+JobEnd JobProcess::wait_for_cleanup() {
+  has_passed_on_ = true;
+  return wait([] {});
+}
+
 JobEnd JobProcess::wait(const std::function<void()>& meanwhile) {
   for (;;) {
     int status = 0;

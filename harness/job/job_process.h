@@ -39,6 +39,9 @@ class JobProcess {
   /// Interruption has noted, unless the terminal already sent them to the job.
   JobEnd wait(const std::function<void()>& meanwhile);
 
+  /// Waits for its end, and passes on no signal: for a command that cleans up.
+  JobEnd wait_for_cleanup();
+
   /// Asks the job to end, by SIGTERM.
   void terminate() const;
 

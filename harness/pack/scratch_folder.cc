@@ -107,7 +107,7 @@ void make_folder_of_all() {
   std::error_code missing;
   const fs::path parent = fs::temp_directory_path(missing);
   const std::string name =
-      (fs::absolute(missing ? "/tmp" : parent) / "lockstep-pack-XXXXXX").string();
+      (fs::absolute(missing ? "/tmp" : parent) / "lockstep-files-XXXXXX").string();
   if (name.size() >= all_folders.size()) throw unwritable(name, std::strerror(ENAMETOOLONG));
   std::copy_n(name.c_str(), name.size() + 1, all_folders.data());
   if (!::mkdtemp(all_folders.data())) throw unwritable(name, std::strerror(errno));

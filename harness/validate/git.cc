@@ -43,11 +43,11 @@ std::string without_end(std::string text) {
 }  // namespace
 
 ProgramOutput run_program(const std::vector<std::string>& words, const fs::path& folder,
-                          const fs::path& log) {
+                          const fs::path& log, Signals signals) {
   std::error_code missing;
   fs::remove(log, missing);
   JobProcess process(words, {}, {folder, log});
-  const JobEnd end = process.wait([] {});
+  const JobEnd end = signals == Signals::kept ? process.wait_for_cleanup() : process.wait([] {});
   return {end.status, whole_text(log)};
 }
 
@@ -61,8 +61,8 @@ std::optional<Repository> Repository::around(const fs::path& folder, const fs::p
   return Repository(without_end(top.text), scratch);
 }
 
-ProgramOutput Repository::git(std::vector<std::string> words) const {
-  return run_program(git_words(words), top_, scratch_ / "git.log");
+ProgramOutput Repository::git(const std::vector<std::string>& words, Signals signals) const {
+  return run_program(git_words(words), top_, scratch_ / "git.log", signals);
 }
 
 std::string Repository::commit_called(const std::string& name) const {
@@ -87,10 +87,10 @@ void Repository::add_worktree(const fs::path& folder, const std::string& commit)
 
 void Repository::remove_worktree(const fs::path& folder) const {
   try {
-    git({"worktree", "remove", "--force", "--force", folder.string()});
+    git({"worktree", "remove", "--force", "--force", folder.string()}, Signals::kept);
     std::error_code missing;
     fs::remove_all(folder, missing);
-    git({"worktree", "prune"});
+    git({"worktree", "prune"}, Signals::kept);
   } catch (const std::exception&) {  // the folder is in that for temporary files
   }
 }

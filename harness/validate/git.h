@@ -15,10 +15,14 @@ struct ProgramOutput {
   bool is_good() const { return status == 0; }
 };
 
+/// How an interruption of this process reaches a program.
+enum class Signals { passed_on, kept };
+
 /// Runs a program in `folder` to its end, with `log` for its output. Throws Error (usage) if it
 /// cannot be started.
 ProgramOutput run_program(const std::vector<std::string>& words,
-                          const std::filesystem::path& folder, const std::filesystem::path& log);
+                          const std::filesystem::path& folder, const std::filesystem::path& log,
+                          Signals signals = Signals::passed_on);
 
 /// The repository that a folder is in, by the program `git`, which runs none of its hooks.
 class Repository {
@@ -46,7 +50,8 @@ class Repository {
   Repository(std::filesystem::path top, std::filesystem::path scratch)
       : top_(std::move(top)), scratch_(std::move(scratch)) {}
 
-  ProgramOutput git(std::vector<std::string> words) const;
+  ProgramOutput git(const std::vector<std::string>& words,
+                    Signals signals = Signals::passed_on) const;
 
   std::filesystem::path top_;
   std::filesystem::path scratch_;
