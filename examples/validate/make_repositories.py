@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Makes small repositories whose fixes `lockstep validate` proves or refuses.
 
     python make_repositories.py DIR [NAME...]

@@ -313,6 +313,42 @@ class ActionTest(unittest.TestCase):
         words = (self.folder / "arguments").read_text().splitlines()
         self.assertEqual(words[:4], ["run", "loss-on-unwrapped-module", "--ranks", "2,3"])
 
+    def pull_request(self):
+        """A pull request of two commits, of which the workspace has the last one alone. Returns both."""
+        origin, workspace = self.folder / "origin", self.folder / "workspace"
+
+        def git(folder, *words):
+            return subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True,
+                                  capture_output=True, text=True).stdout.strip()
+
+        origin.mkdir()
+        git(origin, "init", "-q", "-b", "main")
+        commits = []
+        for message in ("base", "head"):
+            git(origin, "commit", "-q", "--allow-empty", "-m", message)
+            commits.append(git(origin, "rev-parse", "HEAD"))
+        git(self.folder, "clone", "-q", "--depth", "1", origin.as_uri(), str(workspace))
+        pull = {"number": 7, "base": {"sha": commits[0]}, "head": {"sha": commits[1]}}
+        (self.folder / "event.json").write_text(json.dumps({"pull_request": pull}))
+        return commits
+
+    def test_a_fix_is_validated_between_the_commits_of_the_pull_request(self):
+        base, head = self.pull_request()
+        job = self.job(watch="", validate="torchrun train.py", reference="python train.py",
+                       options="--set ranks=2,4").run(FAKE_STATUS="0", FAKE_REPORT="## Lockstep: FIXED\n")
+        self.assertEqual(job.status, 0, job.log)
+        words = (self.folder / "arguments").read_text().splitlines()
+        self.assertEqual(words[:4], ["validate", "%s..%s" % (base, head), "--reference", "python train.py"])
+        self.assertEqual(words[6:8], ["--set", "ranks=2,4"])
+        self.assertEqual(words[-4:], ["--", "bash", "-c", "torchrun train.py"])
+        self.assertEqual(self.bodies(), ["<!-- lockstep report: lockstep -->\n## Lockstep: FIXED\n"])
+        found = subprocess.run(["git", "cat-file", "-t", base], cwd=self.folder / "workspace", capture_output=True,
+                               text=True, check=False)
+        self.assertEqual(found.stdout, "commit\n")
+        self.job(watch="", validate="x", reference="y", range="%s..%s" % (head, base), comment="never").run()
+        self.assertEqual((self.folder / "arguments").read_text().splitlines()[1], "%s..%s" % (head, base))
+        self.assertEqual(len(self.bodies()), 1)
+
     def wheel(self):
         """A wheel whose program is the stand-in."""
         path = self.folder / "lockstep_watch-1.0-py3-none-any.whl"
@@ -336,7 +372,9 @@ class ActionTest(unittest.TestCase):
 
     def test_wrong_inputs_are_an_annotation(self):
         for inputs in ({"watch": ""}, {"run": "x"}, {"lockstep": "/nowhere"}, {"options": "'"},
-                       {"values": "yes"},
+                       {"values": "yes"}, {"validate": "x"}, {"watch": "", "validate": "x"},
+                       {"watch": "", "validate": "x", "reference": "y"},
+                       {"watch": "", "validate": "x", "reference": "y", "range": "a..b"},
                        {"wheel": "'"}, {"wheel": "no-such.whl"}):
             job = self.job(**inputs).run()
             self.assertEqual(job.status, 64, inputs)

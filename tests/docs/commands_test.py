@@ -55,11 +55,21 @@ OUTSIDE = """rm -r scenarios build CMakeLists.txt && cmake --install "$LOCKSTEP_
 cp -r tests/package/scenarios outside/. . && cp outside/scenarios/CMakeLists.txt scenarios && export CMAKE_GENERATOR=Ninja"""
 AS_ROOT = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
 HISTORY = """examples/bisect/make_history.sh demo && cd demo && git bisect start main v1 >/dev/null"""
+FIXES = """examples/validate/make_repositories.py . inner-module && cd inner-module"""
 MPI = AS_ROOT + """ && mkdir bin && cp "$LOCKSTEP_BUILD/bin/libtorch_loop" bin && printf '%s\\n' '#!/bin/sh' \\
 'RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE exec bin/libtorch_loop none store' >bin/train &&
 printf 'train:\\n\\tcp bin/train train; chmod +x train\\n' >Makefile"""
 
 LISTED = {
+    ("README.md", "lockstep validate main..fix --reference 'python train.py' -- torchrun --nproc-per-node 2 train.py"):
+        Listed(before=FIXES, slow=True),
+    ("docs/validating.md",
+     "lockstep validate main..fix --reference 'python train.py' -- torchrun --nproc-per-node 2 train.py"):
+        Listed(before=FIXES, slow=True),
+    ("docs/validating.md",
+     "lockstep validate main..fix --set ranks=2,4 --set layout=ddp,fsdp2 --reference 'python train.py' "
+     "-- torchrun --nproc-per-node {ranks} train.py --layout {layout}"):
+        Listed(cannot="its train.py has layouts"),
     ("README.md", "lockstep watch -- torchrun --nproc-per-node 8 train.py"): EIGHT,
     ("README.md", "ci/demo"): BUILDS,
     ("README.md", "ci/test"): Listed(cannot="the tests themselves"),

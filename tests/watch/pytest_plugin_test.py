@@ -25,7 +25,7 @@ if __name__ == "__main__":
 
 HEAD = """
 import functools
-from lockstep.testing import assert_in_lockstep, assert_same_training
+from lockstep.testing import assert_fixed, assert_in_lockstep, assert_same_training
 
 PYTHON, TRAIN = %r, %r
 """ % (os.environ["LOCKSTEP_TEST_TORCH"], str(TRAIN))
@@ -46,6 +46,7 @@ def test_fixed(lockstep_watch):
     assert two.verdict == "holds" and two.exit_status == 0 and not two.findings
     assert_in_lockstep(two)
     assert_same_training(one, two)
+    JOBS["two"] = two
 
 def test_buggy(lockstep_watch):
     JOBS["buggy"] = job = lockstep_watch("%s" % TRAIN, python=PYTHON)
@@ -54,12 +55,19 @@ def test_buggy(lockstep_watch):
 
 def test_same():
     assert_same_training(JOBS["one"], JOBS["buggy"])
+
+def test_fix():
+    assert_fixed(JOBS["buggy"], JOBS["two"], JOBS["one"])
+
+def test_no_fix():
+    assert_fixed(JOBS["two"], JOBS["buggy"], JOBS["one"])
 """)
-    result.assert_outcomes(passed=1, failed=2)
+    result.assert_outcomes(passed=2, failed=3)
     result.stdout.fnmatch_lines(["*AssertionError: the job did not stay in lockstep:",
                                  "*gradients do not agree across ranks: first in step 1*",
                                  "*AssertionError: the second training is not shown to be the first one:",
-                                 "*DIFFERENT: all * updates differ in step 1*", "*lockstep explain weights-differ*"])
+                                 "*DIFFERENT: all * updates differ in step 1*", "*lockstep explain weights-differ*",
+                                 "*AssertionError: the fault is not shown to be fixed:", "*NEW: all * differ*"])
     result.stdout.no_fnmatch_line("*raise AssertionError*")
 
 

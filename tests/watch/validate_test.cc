@@ -189,12 +189,12 @@ class ValidateInSoak : public Validate, public testing::WithParamInterface<int> 
 TEST_P(ValidateInSoak, JudgesAMatrixAsAWhole) {
   make("inner-module");
   const Outcome outcome =
-      validate("main..fix --set ranks=2,3 --format summary,markdown",
+      validate("main..fix --set ranks=2,4 --format summary,markdown",
                "python3 -m torch.distributed.run --standalone --nproc-per-node {ranks} train.py");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("6 jobs to run: 2 cells in 2 states"));
   EXPECT_THAT(outcome.out, HasSubstr("FIXED in 2 of 2 cells"));
-  EXPECT_THAT(text_of(out() / "report.md"), HasSubstr("| ranks=3 | "));
+  EXPECT_THAT(text_of(out() / "report.md"), HasSubstr("| ranks=4 | "));
 }
 
 /// On top of this environment, in which the package is not installed.

@@ -9,7 +9,7 @@ import sys
 
 from _lockstep._installed import path_of
 
-__all__ = ["Job", "assert_in_lockstep", "assert_same_training", "run_watched"]
+__all__ = ["Job", "assert_fixed", "assert_in_lockstep", "assert_same_training", "run_watched"]
 
 _LINES = 30  # of a job's output, in the message of a failure
 
@@ -85,6 +85,16 @@ def assert_same_training(one, other):
     if ended.returncode != 0:
         raise AssertionError("the second training is not shown to be the first one:\n"
                              + ended.stdout.rstrip())
+
+
+def assert_fixed(before, after, reference):
+    """Fails unless `before` goes wrong in whatever way, and `after` trains as `reference` does; each is a Job, or
+    a folder that `lockstep diff` reads."""
+    __tracebackhide__ = True
+    sides = [os.fspath(getattr(side, "folder", side)) for side in (reference, before, after)]
+    ended = _lockstep(["diff", "--expect", "fixed"] + sides)
+    if ended.returncode != 0:
+        raise AssertionError("the fault is not shown to be fixed:\n" + ended.stdout.rstrip())
 
 
 def _lockstep(arguments):
