@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "harness/cli/github_step.h"
 #include "harness/cli/option_values.h"
 #include "harness/cli/screen_options.h"
+#include "harness/cli/settings_file.h"
 #include "harness/cli/standard_output.h"
 #include "harness/record/environment.h"
 #include "harness/record/run_folder.h"
@@ -32,7 +34,7 @@ namespace lockstep {
 namespace {
 
 struct ValidateWords {
-  std::string range, before, after, reference, build, seed, out, stall = "120";
+  std::string range, before, after, reference, build, seed, config, out, stall = "120";
   std::vector<std::string> job, sets, with, formats;
   const CLI::App* app = nullptr;
   bool is_bisection = false;
@@ -51,7 +53,6 @@ void add_validate_options(CLI::App& app, ValidateWords& words) {
       ->type_name("STATE");
   app.add_option("--reference", words.reference,
                  "the command that trains right, such as on one rank with the whole batch")
-      ->required()
       ->type_name("COMMAND");
   app.add_option(
          "--set", words.sets,
@@ -75,12 +76,46 @@ void add_validate_options(CLI::App& app, ValidateWords& words) {
                  "seconds without progress of any rank, after which a job that hangs is ended")
       ->type_name("SECONDS")
       ->capture_default_str();
+  app.add_option("--config", words.config,
+                 "a file in TOML that says the same in its section [validate]; options replace it")
+      ->type_name("FILE");
   app.add_option("--out", words.out, "folder of the files (default: runs/<utc>)")->type_name("DIR");
   app.add_option("--format", words.formats,
                  "also write reports in these formats: " + formats_in_words())
       ->type_name("FORMAT[,FORMAT...]")
       ->delimiter(',');
   add_bisect_option(app, words.is_bisection);
+}
+
+/// Whether the command line has the option, or the command.
+bool is_given(const std::string& name, const ValidateWords& words) {
+  return name == "command" ? !words.job.empty() : words.app->count("--" + name) > 0;
+}
+
+/// What a file may say: the options, and the command. An option of the command line wins.
+void take_config(ValidateWords& words) {
+  if (words.config.empty()) return;
+  const std::map<std::string, std::string*> texts{
+      {"range", &words.range},         {"before", &words.before}, {"after", &words.after},
+      {"reference", &words.reference}, {"build", &words.build},   {"seed", &words.seed},
+      {"stall", &words.stall}};
+  const std::map<std::string, std::vector<std::string>*> lists{
+      {"set", &words.sets}, {"with", &words.with}, {"command", &words.job}};
+  SettingsSection section{"validate", {}, {}};
+  for (const auto& [name, word] : texts) section.settings.push_back(name);
+  for (const auto& [name, list] : lists) section.lists.push_back(name);
+  section.settings.insert(section.settings.end(), section.lists.begin(), section.lists.end());
+  const bool has_states = !words.range.empty() || !words.before.empty() || !words.after.empty();
+  for (const auto& [name, values] : read_settings(words.config, section)) {
+    const bool is_state = name == "range" || name == "before" || name == "after";
+    if (is_state ? has_states : is_given(name, words)) continue;
+    if (const auto text = texts.find(name); text != texts.end()) {
+      *text->second = values.front();
+    } else {
+      *lists.at(name) =
+          name == "command" && values.size() == 1 ? CLI::detail::split_up(values.front()) : values;
+    }
+  }
 }
 
 /// Takes `A..B` apart.
@@ -95,6 +130,9 @@ void take_range(const std::string& range, ValidationRequest& request) {
 
 ValidationRequest request_of(const ValidateWords& words) {
   ValidationRequest request;
+  if (words.reference.empty()) {
+    throw bad_value("--reference", "", "the command that trains right, as 'python train.py'");
+  }
   if (words.job.empty()) {
     throw bad_value("--", "",
                     "the command that trains: lockstep validate main..fix --reference "
@@ -140,7 +178,8 @@ std::vector<std::string> command_of(const ValidateWords& words) {
   return command;
 }
 
-ExitStatus run_validation(const ValidateWords& words) {
+ExitStatus run_validation(ValidateWords& words) {
+  take_config(words);
   std::vector<const Renderer*> renderers;
   for (const std::string& format : words.formats) renderers.push_back(&find_renderer(format));
   ValidationRequest request = request_of(words);

@@ -21,8 +21,8 @@
 #include "harness/cli/github_step.h"
 #include "harness/cli/option_values.h"
 #include "harness/cli/screen_options.h"
+#include "harness/cli/settings_file.h"
 #include "harness/cli/watch_comparison.h"
-#include "harness/cli/watch_settings.h"
 #include "harness/job/expected_error.h"
 #include "harness/job/job_record.h"
 #include "harness/job/watch_job.h"
@@ -163,8 +163,8 @@ std::string& word_of(const std::string& name, WatchWords& words) {
 
 void take_settings(WatchWords& words) {
   if (!std::filesystem::exists(kWatchSettings)) return;
-  for (const auto& [name, value] : read_watch_settings(kWatchSettings)) {
-    word_of(name, words) = value;
+  for (const auto& [name, values] : read_watch_settings(kWatchSettings)) {
+    word_of(name, words) = values.front();
   }
 }
 

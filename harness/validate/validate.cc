@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 
@@ -42,6 +43,10 @@ class Validator {
     for (const CommandCell& cell : cells) {
       if (is_interrupted()) break;
       validation_.comparisons.push_back(compared(cell));
+    }
+    if (!request_.seed && has_other_weights()) {
+      validation_.notes.push_back(
+          "the initial weights differ: let the script seed itself, or use --seed N");
     }
     if (request_.seed) {
       validation_.notes.push_back(fmt::format(
@@ -152,11 +157,22 @@ class Validator {
     comparison.code = fixed_code(*before, {*after_, job.executed}, changed_);
     const RanJob& old = ran(reference, *before_, "reference-before", cell);
     if (is_interrupted()) return interrupted(std::move(comparison));
-    // A reference that the fault ends says nothing before the fix.
     const ComparedPair of_references = diff_runs(*right.files, *old.files, {}, {});
-    comparison.code->changes_reference = of_references.sides[1].outcome == SideOutcome::trained &&
-                                         verdict_of_values(of_references) != Verdict::holds;
+    comparison.code->reference_before = of_references.sides[1].outcome;
+    comparison.code->changes_reference = verdict_of_values(of_references) != Verdict::holds;
     return comparison;
+  }
+
+  /// Whether the weights differ before the first step.
+  bool has_other_weights() const {
+    return std::ranges::any_of(validation_.comparisons, [](const Comparison& one) {
+      return std::ranges::any_of(one.pairs, [](const ComparedPair& pair) {
+        return std::ranges::any_of(pair.preconditions, [](const Precondition& condition) {
+          return condition.prerequisite == Prerequisite::initial_weights &&
+                 condition.likeness == Likeness::different;
+        });
+      });
+    });
   }
 
   static Comparison interrupted(Comparison comparison) {

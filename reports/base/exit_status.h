@@ -53,7 +53,7 @@ struct CommandExit {
 };
 
 /// The table in the `--help` of each command.
-inline constexpr std::array<CommandExit, 56> kCommandExits{
+inline constexpr std::array<CommandExit, 64> kCommandExits{
     CommandExit{"list", ExitStatus::as_expected, "the scenarios are listed"},
     {"list", ExitStatus::failed, "the catalogue cannot be started"},
     {"list", ExitStatus::usage, "wrong arguments, or a filter that no scenario matches"},
@@ -88,6 +88,17 @@ inline constexpr std::array<CommandExit, 56> kCommandExits{
     {"watch", ExitStatus::interrupted,
      "interrupted (SIGINT) with '--expect'; without it, the job's own status"},
     {"watch", ExitStatus::terminated, "the same of SIGTERM and SIGHUP"},
+    {"validate", ExitStatus::as_expected, "FIXED; of one state: it trains as the reference does"},
+    {"validate", ExitStatus::failed,
+     "STILL THERE, NEW or NOT SHOWN; of one state: it does not train as the reference does"},
+    {"validate", ExitStatus::undecided, "NOT DECIDED or REFUSED"},
+    {"validate", ExitStatus::not_applicable, "no parameter has the same name on both sides"},
+    {"validate", ExitStatus::usage,
+     "wrong arguments, a state that cannot be made, or a job that cannot be started"},
+    {"validate", ExitStatus::defect, "a defect of Lockstep"},
+    {"validate", ExitStatus::interrupted, "interrupted (SIGINT), regardless of the findings"},
+    {"validate", ExitStatus::terminated,
+     "terminated (SIGTERM, SIGHUP), regardless of the findings"},
     {"report", ExitStatus::as_expected, "everything as expected"},
     {"report", ExitStatus::failed,
      "a finding that was not expected, or an expected one that is missing"},

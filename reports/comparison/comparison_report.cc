@@ -43,6 +43,13 @@ std::string code_in_words(const FixedCode& code) {
                                 : fmt::format("the changed files were never imported: {}",
                                               names_in_words(code.changed));
   }
+  if (code.reference_before != SideOutcome::trained) {
+    return fmt::format(
+        "the reference fails with the code before the fix, too ({}). If that state lacks "
+        "something, "
+        "use --build or --with; else name a reference without the fault",
+        name(code.reference_before));
+  }
   if (code.changes_reference) {
     return "the reference itself trains otherwise with the code after the fix than with that "
            "before "

@@ -288,12 +288,16 @@ bool is_unexecuted(const FixedCode& code) {
   return code.is_seen && code.executed.empty() && !code.has_other_files;
 }
 
+bool has_measure(const FixedCode& code) {
+  return !code.changes_reference && code.reference_before == SideOutcome::trained;
+}
+
 FixOutcome outcome_of_fix(const Comparison& comparison) {
   const FixOutcome outcome = outcome_by_values(comparison);
   if (!comparison.code) return outcome;
   if (!comparison.code->shared.empty()) return FixOutcome::refused;
   if (is_unexecuted(*comparison.code)) return FixOutcome::not_shown;
-  const bool is_sure = outcome != FixOutcome::fixed || !comparison.code->changes_reference;
+  const bool is_sure = outcome != FixOutcome::fixed || has_measure(*comparison.code);
   return is_sure ? outcome : FixOutcome::not_decided;
 }
 

@@ -292,6 +292,8 @@ struct FixedCode {
   bool is_seen = false;          ///< ranks of both sides said what they executed
   /// The reference trains otherwise with the code after the fix than with that before it.
   bool changes_reference = false;
+  /// How the reference went before the fix: if it fails there, too, that state may lack something.
+  SideOutcome reference_before = SideOutcome::trained;
 
   bool operator==(const FixedCode&) const = default;
 };
@@ -398,6 +400,9 @@ std::optional<FixOutcome> outcome_of_fixes(const std::vector<Comparison>& compar
 
 /// Whether files changed and none of them was executed, as far as that is known.
 bool is_unexecuted(const FixedCode& code);
+
+/// Whether the reference measures both sides: it trains in both states, and alike.
+bool has_measure(const FixedCode& code);
 
 /// Whether the comparison turned out as expected. A repetition always does: it only measures. It is
 /// `not_applicable` if no name matched.

@@ -514,7 +514,8 @@ struct Fields<FixedCode> {
       field("states", &FixedCode::states), field("changed", &FixedCode::changed),
       field("executed", &FixedCode::executed), field("shared", &FixedCode::shared),
       field("has_other_files", &FixedCode::has_other_files), field("is_seen", &FixedCode::is_seen),
-      field("changes_reference", &FixedCode::changes_reference));
+      field("changes_reference", &FixedCode::changes_reference),
+      field("reference_before", &FixedCode::reference_before));
 };
 
 template <>

@@ -22,7 +22,7 @@
 #include "harness/checkpoint/read_checkpoint.h"
 #include "harness/checkpoint/saved_tensor.h"
 #include "harness/checkpoint/zip_archive.h"
-#include "harness/cli/watch_settings.h"
+#include "harness/cli/settings_file.h"
 #include "harness/job/rank_facts.h"
 #include "harness/job/stall.h"
 #include "harness/launch/log_tail.h"

@@ -118,11 +118,11 @@ TEST_F(Validate, ComparesTheWorkingFolderAndSeedsIt) {
 TEST_F(Validate, LeavesNothingWhenItIsInterrupted) {
   make("inner-module");
   const std::string before = seen();
-  const Outcome outcome = in_repository(
-      fmt::format("({} validate main..fix --out {} --reference 'sleep 60' -- sleep 60 & "
-                  "while ! ls $TMPDIR/*/*/state-2/train.py >/dev/null 2>&1; do sleep 0.1; done; sleep 0.5; "
-                  "kill -TERM $!; wait $!)",
-                  kLockstep, out().string()));
+  const Outcome outcome = in_repository(fmt::format(
+      "({} validate main..fix --out {} --reference 'sleep 60' -- sleep 60 & "
+      "while ! ls $TMPDIR/*/*/state-2/train.py >/dev/null 2>&1; do sleep 0.1; done; sleep 0.5; "
+      "kill -TERM $!; wait $!)",
+      kLockstep, out().string()));
   EXPECT_EQ(outcome.status, 143) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("the validation was interrupted"));
   expect_nothing_left(before);
@@ -151,6 +151,22 @@ TEST_F(Validate, RefusesBadArgumentsBeforeItRunsAnything) {
       in_repository(fmt::format("{} validate main..fix --reference 'python3 a.py'", kLockstep));
   EXPECT_EQ(nothing.status, 64);
   EXPECT_THAT(nothing.err, HasSubstr("the command that trains"));
+}
+
+/// Of `git bisect run`, which stands on the commit that it judges.
+TEST_F(Validate, TakesAFileAndJudgesForABisection) {
+  make("inner-module");
+  write_text(top() / "train.py", "raise ValueError('no')");
+  write_text(
+      top() / "fix.toml",
+      "[validate]\nreference = \"python3 train.py\"\ncommand = [\"python3\", \"train.py\"]\n");
+  const std::string start = fmt::format("{} validate --bisect --config fix.toml", kLockstep);
+  const Outcome outcome = in_repository(start + " --out a");
+  EXPECT_EQ(outcome.status, 125) << "the reference itself fails";
+  write_text(top() / "fix.toml", "[validate]\nreferense = \"python3 train.py\"\n");
+  const Outcome misspelt = in_repository(start + " --out b");
+  EXPECT_EQ(misspelt.status, 255);
+  EXPECT_THAT(misspelt.err, HasSubstr("'reference'"));
 }
 
 struct Repair {

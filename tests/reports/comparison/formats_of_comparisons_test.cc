@@ -80,6 +80,16 @@ std::vector<Comparison> all_comparisons() {
     for (const ComparedPair& after : some_pairs("after.py"))
       all.push_back(literal_fix(before, after));
   }
+  for (const bool is_shared : {false, true}) {
+    Comparison validated =
+        literal_fix(some_pairs("before.py").back(), some_pairs("after.py").front());
+    validated.cell = "ranks=2";
+    validated.code.emplace();
+    validated.code->changed = {"src/a.py"};
+    if (is_shared) validated.code->shared = {"src/a.py"};
+    validated.code->is_seen = true;
+    all.push_back(validated);
+  }
   Comparison missing;
   missing.failure = "the job was not compared: runs/good is gone";
   all.push_back(missing);

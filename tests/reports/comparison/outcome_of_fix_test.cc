@@ -64,6 +64,77 @@ TEST(Fix, IsNotDecidedNextToAReferenceThatRaised) {
   EXPECT_EQ(outcome_of_fix(fix), FixOutcome::not_decided);
 }
 
+/// A fix whose values say FIXED.
+Comparison validated_fix() {
+  Comparison fix = literal_fix(literal_pair(different), literal_pair(equal));
+  fix.code.emplace();
+  fix.code->states = {"main", "fix"};
+  fix.code->changed = fix.code->executed = {"src/a.py"};
+  fix.code->is_seen = true;
+  return fix;
+}
+
+TEST(Fix, IsOneOfTheCodeThatWasExecuted) {
+  Comparison fix = validated_fix();
+  EXPECT_EQ(outcome_of_fix(fix), FixOutcome::fixed);
+  fix.code->shared = {"src/a.py"};
+  EXPECT_EQ(outcome_of_fix(fix), FixOutcome::refused);
+  EXPECT_EQ(status_of(fix), ExitStatus::undecided);
+  EXPECT_THAT(heading_of(fix), StartsWith("REFUSED: both sides imported src/a.py of one folder"));
+}
+
+TEST(Fix, IsNotShownByCodeThatNobodyExecuted) {
+  Comparison fix = validated_fix();
+  fix.code->executed.clear();
+  EXPECT_EQ(outcome_of_fix(fix), FixOutcome::not_shown);
+  EXPECT_EQ(status_of(fix), ExitStatus::failed);
+  EXPECT_EQ(heading_of(fix), "NOT SHOWN: the changed files were never imported: src/a.py");
+  fix.code->has_other_files = true;
+  EXPECT_EQ(outcome_of_fix(fix), FixOutcome::fixed) << "they may have been read";
+  fix.code->has_other_files = false;
+  fix.code->is_seen = false;
+  EXPECT_EQ(outcome_of_fix(fix), FixOutcome::fixed) << "nobody said what was executed";
+}
+
+TEST(Fix, IsNotDecidedWithoutAMeasureInBothStates) {
+  Comparison fix = validated_fix();
+  fix.code->changes_reference = true;
+  EXPECT_EQ(outcome_of_fix(fix), FixOutcome::not_decided);
+  EXPECT_EQ(status_of(fix), ExitStatus::undecided);
+  EXPECT_THAT(heading_of(fix), HasSubstr("the reference itself trains otherwise"));
+  fix = validated_fix();
+  fix.code->reference_before = raised;
+  EXPECT_EQ(outcome_of_fix(fix), FixOutcome::not_decided);
+  EXPECT_THAT(heading_of(fix), HasSubstr("the reference fails with the code before the fix, too"));
+  fix.pairs[1] = literal_fix(literal_pair(different), literal_pair(different)).pairs[1];
+  EXPECT_EQ(outcome_of_fix(fix), FixOutcome::still_there) << "whatever the measure is before";
+}
+
+TEST(Fix, OfAMatrixIsShownByOneCell) {
+  Comparison shown = validated_fix(), other = validated_fix();
+  shown.cell = "ranks=2";
+  other.cell = "ranks=1";
+  other.pairs = literal_fix(literal_pair(equal), literal_pair(equal)).pairs;
+  EXPECT_EQ(outcome_of_fixes({other, shown}), FixOutcome::fixed);
+  EXPECT_EQ(status_of(std::vector{other, shown}), ExitStatus::as_expected);
+  EXPECT_EQ(heading_of(std::vector{other, shown}), "FIXED in 1 of 2 cells, NOT SHOWN in 1");
+  EXPECT_EQ(status_of(std::vector{other, other}), ExitStatus::failed);
+  EXPECT_EQ(outcome_of_fixes({other, other}), FixOutcome::not_shown);
+  Comparison wrong = validated_fix();
+  wrong.cell = "ranks=4";
+  wrong.pairs = literal_fix(literal_pair(different), literal_pair(different)).pairs;
+  EXPECT_EQ(outcome_of_fixes({shown, wrong}), FixOutcome::still_there);
+  EXPECT_EQ(status_of(std::vector{shown, wrong}), ExitStatus::failed);
+  EXPECT_THAT(heading_of(std::vector{shown, wrong}),
+              StartsWith("STILL THERE in 1 of 2 cells, FIXED in 1. ranks=4"));
+  Comparison none;
+  none.purpose = ComparisonPurpose::fix;
+  none.failure = "the validation was interrupted";
+  EXPECT_EQ(status_of(std::vector{shown, none}), ExitStatus::undecided);
+  EXPECT_FALSE(outcome_of_fixes({none}));
+  EXPECT_EQ(fix_rows_of({shown, none}).at(1).after, "the validation was interrupted");
+}
+
 TEST(Comparison, DiffersIfAnErrorEndedB) {
   Comparison comparison;
   comparison.pairs = {literal_pair(equal, raised)};

@@ -1,4 +1,4 @@
-#include "harness/cli/watch_settings.h"
+#include "harness/cli/settings_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class WatchSettings : public testing::Test {
 
 TEST_F(WatchSettings, AreThoseOfTheirSection) {
   EXPECT_THAT(read("# ours\n[watch]\nevery = 10 # steps\nlabel = 'a b'\n"),
-              ElementsAre(Pair("every", "10"), Pair("label", "a b")));
+              ElementsAre(Pair("every", ElementsAre("10")), Pair("label", ElementsAre("a b"))));
   EXPECT_THAT(read(""), IsEmpty());
   EXPECT_THAT(refusal_of(file_, [&] { read("every = 1\n[watch]\n"); }), HasSubstr("every"));
   EXPECT_THAT(refusal_of(file_, [&] { read("[watch.more]\nevery = 3\n"); }),
@@ -39,6 +39,17 @@ TEST_F(WatchSettings, AreThoseOfTheirSection) {
               HasSubstr("watch.more"));
   EXPECT_THAT(refusal_of(file_, [&] { read("[watch]\nevrey = 10\n"); }), HasSubstr("'every'"));
   EXPECT_THAT(refusal_of(file_, [&] { read("[watch]\nevery = [1, 2]\n"); }), HasSubstr("every"));
+}
+
+TEST_F(WatchSettings, OfAnotherSectionMayHaveLists) {
+  const SettingsSection section{"validate", {"range", "set"}, {"set"}};
+  write_text(file_, "[validate]\nrange = \"a..b\"\nset = [\"x=1,2\", \"y=3\"]\n");
+  EXPECT_THAT(read_settings(file_, section), ElementsAre(Pair("range", ElementsAre("a..b")),
+                                                         Pair("set", ElementsAre("x=1,2", "y=3"))));
+  write_text(file_, "[validate]\nrange = [\"a\", \"b\"]\n");
+  EXPECT_THAT(refusal_of(file_, [&] { read_settings(file_, section); }), HasSubstr("range"));
+  write_text(file_, "[validate]\nrnage = 1\n");
+  EXPECT_THAT(refusal_of(file_, [&] { read_settings(file_, section); }), HasSubstr("'range'"));
 }
 
 /// In linear time, and without a list of all of them.
