@@ -13,7 +13,7 @@ PROGRAMS = ("apt-get", "cat", "cd", "cmake", "cp", "cpack", "ctest", "docker", "
             "torchrun", "xargs")
 COMMAND = re.compile(r"(?:[A-Z_]+=\S+ +)*(?:(?:%s)(?= |$)|[A-Z_]+=\S+ \\$|(?:\./)?(?:ci|build|examples|peers|tests)/\S)"
                      % "|".join(PROGRAMS))
-COMMANDS = ("list", "show", "run", "watch", "report", "diff", "compare", "explain", "runs", "pack", "doctor")
+COMMANDS = ("list", "show", "run", "watch", "validate", "report", "diff", "compare", "explain", "runs", "pack", "doctor")
 # Of a terminal session, and of a step in a workflow.
 PROMPT = re.compile(r"\$ |(?:- )?run: (?!\|)")
 

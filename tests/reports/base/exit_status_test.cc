@@ -94,7 +94,7 @@ TEST(ExitStatuses, OfACommandAreItsOwn) {
 TEST(ExitStatuses, OfEveryCommandBeginWithSuccessAndHaveUsageAndDefect) {
   std::map<std::string_view, std::vector<ExitStatus>> commands;
   for (const CommandExit& entry : kCommandExits) commands[entry.command].push_back(entry.status);
-  EXPECT_EQ(commands.size(), 11U);
+  EXPECT_EQ(commands.size(), 12U);
   for (const auto& [command, statuses] : commands) {
     EXPECT_EQ(statuses.front(), as_expected) << command;
     EXPECT_THAT(statuses, testing::IsSupersetOf({usage, defect})) << command;
