@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -92,28 +93,42 @@ bool is_given(const std::string& name, const ValidateWords& words) {
   return name == "command" ? !words.job.empty() : words.app->count("--" + name) > 0;
 }
 
-/// What a file may say: the options, and the command. An option of the command line wins.
-void take_config(ValidateWords& words) {
-  if (words.config.empty()) return;
-  const std::map<std::string, std::string*> texts{
-      {"range", &words.range},         {"before", &words.before}, {"after", &words.after},
-      {"reference", &words.reference}, {"build", &words.build},   {"seed", &words.seed},
-      {"stall", &words.stall}};
-  const std::map<std::string, std::vector<std::string>*> lists{
-      {"set", &words.sets}, {"with", &words.with}, {"command", &words.job}};
+using Texts = std::map<std::string, std::string*>;
+using Lists = std::map<std::string, std::vector<std::string>*>;
+
+SettingsSection section_of(const Texts& texts, const Lists& lists) {
   SettingsSection section{"validate", {}, {}};
   for (const auto& [name, word] : texts) section.settings.push_back(name);
   for (const auto& [name, list] : lists) section.lists.push_back(name);
   section.settings.insert(section.settings.end(), section.lists.begin(), section.lists.end());
+  return section;
+}
+
+/// A command is a list of words, or one text.
+std::vector<std::string> words_in(const FileSetting& setting) {
+  const auto& [name, values] = setting;
+  const bool is_text = name == "command" && values.size() == 1;
+  return is_text ? CLI::detail::split_up(values.front()) : values;
+}
+
+/// What a file may say: the options, and the command. An option of the command line wins.
+void take_config(ValidateWords& words) {
+  if (words.config.empty()) return;
+  const Texts texts{{"range", &words.range}, {"before", &words.before},
+                    {"after", &words.after}, {"reference", &words.reference},
+                    {"build", &words.build}, {"seed", &words.seed},
+                    {"stall", &words.stall}};
+  const Lists lists{{"set", &words.sets}, {"with", &words.with}, {"command", &words.job}};
+  const std::set<std::string> states{"range", "before", "after"};
   const bool has_states = !words.range.empty() || !words.before.empty() || !words.after.empty();
-  for (const auto& [name, values] : read_settings(words.config, section)) {
-    const bool is_state = name == "range" || name == "before" || name == "after";
-    if (is_state ? has_states : is_given(name, words)) continue;
-    if (const auto text = texts.find(name); text != texts.end()) {
-      *text->second = values.front();
+  for (const FileSetting& setting : read_settings(words.config, section_of(texts, lists))) {
+    const auto& [name, values] = setting;
+    if (states.contains(name) ? has_states : is_given(name, words)) continue;
+    const auto text = texts.find(name);
+    if (text == texts.end()) {
+      *lists.at(name) = words_in(setting);
     } else {
-      *lists.at(name) =
-          name == "command" && values.size() == 1 ? CLI::detail::split_up(values.front()) : values;
+      *text->second = values.front();
     }
   }
 }

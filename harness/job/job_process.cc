@@ -54,7 +54,7 @@ std::string program_of(const std::string& command,
   if (path == variables.end() || command.find('/') != command.npos) return command;
   std::istringstream folders(path->second);
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string file = folder + "/" + command;
+    std::string file = fmt::format("{}/{}", folder, command);
     if (!folder.empty() && ::access(file.c_str(), X_OK) == 0) return file;
   }
   return command;

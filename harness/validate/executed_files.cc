@@ -1,8 +1,10 @@
 #include "harness/validate/executed_files.h"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "harness/record/rank_files.h"
 #include "reports/base/regular_file.h"
@@ -38,6 +40,23 @@ std::map<std::string, std::string> own_files(const ExecutedState& side) {
 bool may_be_read(const std::string& file) {
   const std::string extension = fs::path(file).extension();
   return extension != ".py" && extension != ".md" && extension != ".rst";
+}
+
+/// Paths whose content differs, or that one side alone executed.
+std::set<std::string> differing(const std::map<std::string, std::string>& before,
+                                const std::map<std::string, std::string>& after) {
+  std::set<std::string> differ;
+  for (const auto& [files, others] : {std::pair(&before, &after), std::pair(&after, &before)}) {
+    for (const auto& [path, digest] : *files) {
+      const auto other = others->find(path);
+      if (other == others->end() || other->second != digest) differ.insert(path);
+    }
+  }
+  return differ;
+}
+
+bool is_in(const std::vector<std::string>& paths, const std::string& path) {
+  return std::ranges::find(paths, path) != paths.end();
 }
 
 /// Executed by both sides in one place although each state has a file of that name: the package is
@@ -86,32 +105,22 @@ FixedCode fixed_code(const ExecutedState& before, const ExecutedState& after,
   code.states = {before.state.title, after.state.title};
   code.is_seen = before.files.is_known && after.files.is_known;
   const auto of_before = own_files(before), of_after = own_files(after);
-  std::set<std::string> executed, differ;
-  for (const auto* files : {&of_before, &of_after}) {
-    for (const auto& [path, digest] : *files) {
-      executed.insert(path);
-      const auto a = of_before.find(path), b = of_after.find(path);
-      const bool is_same = a != of_before.end() && b != of_after.end() && a->second == b->second;
-      if (!is_same) differ.insert(path);
-    }
-  }
+  const std::set<std::string> differ = differing(of_before, of_after);
   code.changed = changed.value_or(std::vector<std::string>(differ.begin(), differ.end()));
-  for (const std::string& path : code.changed) {
-    if (executed.contains(path)) code.executed.push_back(path);
-  }
+  std::ranges::copy_if(code.changed, std::back_inserter(code.executed), [&](const auto& path) {
+    return of_before.contains(path) || of_after.contains(path);
+  });
   code.shared = shared_files(before, after);
   std::vector<std::string> changed_here;  // which say best what was not tried
-  for (const std::string& path : code.shared) {
-    if (std::ranges::find(code.changed, path) != code.changed.end()) changed_here.push_back(path);
-  }
+  std::ranges::copy_if(code.shared, std::back_inserter(changed_here),
+                       [&](const auto& path) { return is_in(code.changed, path); });
   if (!changed_here.empty()) code.shared = changed_here;
-  // A compiled extension that differs, or a file that only one side executed.
+  // A compiled extension that differs, which no commit has.
   for (const std::string& path : differ) {
-    const bool is_listed = std::ranges::find(code.changed, path) != code.changed.end();
-    if (!is_listed && of_before.contains(path) && of_after.contains(path)) {
-      code.changed.push_back(path);
-      code.executed.push_back(path);
-    }
+    const bool is_of_both = of_before.contains(path) && of_after.contains(path);
+    if (!is_of_both || is_in(code.changed, path)) continue;
+    code.changed.push_back(path);
+    code.executed.push_back(path);
   }
   // Of folders only what was executed is compared.
   code.has_other_files = !changed || std::ranges::any_of(code.changed, may_be_read);

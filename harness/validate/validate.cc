@@ -45,7 +45,7 @@ class Validator {
       validation_.comparisons.push_back(compared(cell));
     }
     if (!request_.seed && has_other_weights()) {
-      validation_.notes.push_back(
+      validation_.notes.emplace_back(
           "the initial weights differ: let the script seed itself, or use --seed N");
     }
     if (request_.seed) {

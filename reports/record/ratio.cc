@@ -70,7 +70,7 @@ std::string factor_in_words(const Ratio& ratio) {
   if (!ratio.causes.empty() && ratio.causes[0].kind == CauseOfRatio::counted_by_number) {
     return fmt::format("({0}+1)/{0}", ratio.causes[0].count);
   }
-  const std::string fraction = fraction_in_words(ratio.factor);
+  std::string fraction = fraction_in_words(ratio.factor);
   if (!fraction.empty()) return fraction;
   const bool is_one_part = !ratio.causes.empty() && has_count(ratio.causes[0].kind);
   return is_one_part ? fmt::format("1/{:.0f}", 1 / ratio.factor)
