@@ -33,7 +33,7 @@ std::string how_to_build(Backend backend) {
 std::vector<std::string> known_requirements() {
   std::vector<std::string> names = all_names<Backend>();
   for (const std::string& launcher : known_launchers()) names.push_back(launcher);
-  names.push_back("gpus=N");
+  names.emplace_back("gpus=N");
   return names;
 }
 
