@@ -244,16 +244,8 @@ Comparison compared(const DiffWords& words) {
 /// The command that does the same again: without the options that say only how it is reported.
 std::vector<std::string> command_of(const DiffWords& words) {
   std::vector<std::string> command{"lockstep", "diff"};
-  for (const CLI::Option* option : words.app->get_options()) {
-    constexpr std::array<std::string_view, 2> kHow{"--out", "--format"};
-    const std::string name = option->get_lnames().empty() ? "" : "--" + option->get_lnames()[0];
-    if (option->count() == 0 || name.empty() || std::ranges::find(kHow, name) != kHow.end())
-      continue;
-    for (const std::string& value : option->results()) {
-      command.push_back(name);
-      if (option->get_expected_max() > 0) command.push_back(value);
-    }
-  }
+  const std::vector<std::string> options = options_given(*words.app);
+  command.insert(command.end(), options.begin(), options.end());
   command.insert(command.end(), words.runs.begin(), words.runs.end());
   return command;
 }
@@ -314,7 +306,7 @@ Command diff_command() {
           [words] { return diff(*words); },
           {},
           [] {
-            std::vector<std::string> outcomes = all_words<ComparisonExpectation>();
+            std::vector<std::string> outcomes = all_names<ComparisonExpectation>();
             outcomes.emplace_back(kFixed);
             return OfferedWords{{"--format", format_names()}, {"--expect", std::move(outcomes)}};
           }};

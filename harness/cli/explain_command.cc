@@ -75,7 +75,7 @@ ExitStatus explain(const std::string& word) {
   }
   const auto kind = parse<FindingKind>(word);
   if (!kind) {
-    throw unknown_name("kind of finding", word, all_words<FindingKind>());
+    throw unknown_name("kind of finding", word, all_names<FindingKind>());
   }
   write_standard_output(page_as_text(page_of(*kind), width));
   return ExitStatus::as_expected;
@@ -93,7 +93,7 @@ Command explain_command() {
           [word] { return explain(*word); },
           {},
           [] {
-            return OfferedWords{{"KIND", all_words<FindingKind>()}};
+            return OfferedWords{{"KIND", all_names<FindingKind>()}};
           }};
 }
 

@@ -11,16 +11,22 @@
 #include "reports/base/error.h"
 #include "reports/base/names.h"
 
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
 namespace lockstep {
 
 /// For CLI11: an empty word is a mistake in a script, not a request for the default.
 std::string complaint_if_empty(const std::string& word);
 
-/// All words of an enumeration.
-template <class Enum>
-std::vector<std::string> all_words() {
-  return {Names<Enum>::values.begin(), Names<Enum>::values.end()};
-}
+/// Whether an option has a value; else it is a flag.
+bool takes_value(const CLI::Option& option);
+
+/// The options that the command line has, with their values, for a command that does the same
+/// again: without those that say only where and how it is reported.
+std::vector<std::string> options_given(const CLI::App& app);
 
 /// Splits "a,b" into its parts; an empty text into one empty part.
 std::vector<std::string> split(const std::string& text, char separator);

@@ -178,16 +178,8 @@ ValidationRequest request_of(const ValidateWords& words) {
 std::vector<std::string> command_of(const ValidateWords& words) {
   std::vector<std::string> command{"lockstep", "validate"};
   if (!words.range.empty()) command.push_back(words.range);
-  for (const CLI::Option* option : words.app->get_options()) {
-    constexpr std::array<std::string_view, 2> kHow{"--out", "--format"};
-    const std::string name = option->get_lnames().empty() ? "" : "--" + option->get_lnames()[0];
-    if (option->count() == 0 || name.empty() || std::ranges::find(kHow, name) != kHow.end())
-      continue;
-    for (const std::string& value : option->results()) {
-      command.push_back(name);
-      if (option->get_expected_max() > 0) command.push_back(value);
-    }
-  }
+  const std::vector<std::string> options = options_given(*words.app);
+  command.insert(command.end(), options.begin(), options.end());
   command.emplace_back("--");
   command.insert(command.end(), words.job.begin(), words.job.end());
   return command;

@@ -193,8 +193,6 @@ void check_node(const WatchWords& words) {
   }
 }
 
-bool takes_value(const CLI::Option& option) { return option.get_expected_max() > 0; }
-
 void check_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     const std::vector<std::string>& values = option->results();
@@ -207,17 +205,8 @@ void check_values(const CLI::App& app) {
 /// The command that does the same again: without what says only where and how it is reported.
 std::vector<std::string> command_of(const WatchWords& words) {
   std::vector<std::string> command{"lockstep", "watch"};
-  for (const CLI::Option* option : words.app->get_options()) {
-    if (option->count() == 0) continue;
-    const std::string name = "--" + option->get_lnames().front();
-    constexpr std::array<std::string_view, 5> kWhereAndHow{"--out", "--group-readable", "--format",
-                                                           "--quiet", "--verbose"};
-    if (std::ranges::find(kWhereAndHow, name) != kWhereAndHow.end()) continue;
-    command.push_back(name);
-    if (takes_value(*option)) {
-      command.push_back(fmt::format("{}", fmt::join(option->results(), ",")));
-    }
-  }
+  const std::vector<std::string> options = options_given(*words.app);
+  command.insert(command.end(), options.begin(), options.end());
   command.emplace_back("--");
   command.insert(command.end(), words.job.begin(), words.job.end());
   return command;
@@ -373,8 +362,8 @@ Command watch_command() {
           },
           [] {
             return OfferedWords{{"--format", format_names()},
-                                {"--also", all_words<Also>()},
-                                {"--expect", all_words<ExpectedOutcome>()},
+                                {"--also", all_names<Also>()},
+                                {"--expect", all_names<ExpectedOutcome>()},
                                 {"--on-stall", {"kill", "wait"}}};
           }};
 }

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
+#include <cstdint>
 #include <sstream>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "harness/launch/launcher.h"
 #include "harness/launch/probe.h"
 #include "reports/base/error.h"
+#include "reports/base/regular_file.h"
 #include "reports/base/usage_error.h"
 
 namespace lockstep {
@@ -20,10 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string whole_text(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
+constexpr std::uint64_t kMostOutput = 64 << 20;
 
 /// Hooks of the repository are not for copies that nobody works in.
 const std::vector<std::string> kGit{"git", "-c", "core.hooksPath=/dev/null", "-c",
@@ -48,7 +45,7 @@ ProgramOutput run_program(const std::vector<std::string>& words, const fs::path&
   fs::remove(log, missing);
   JobProcess process(words, {}, {folder, log});
   const JobEnd end = signals == Signals::kept ? process.wait_for_cleanup() : process.wait([] {});
-  return {end.status, whole_text(log)};
+  return {end.status, read_text(log, kMostOutput)};
 }
 
 std::optional<Repository> Repository::around(const fs::path& folder, const fs::path& scratch) {

@@ -11,6 +11,7 @@
 #include "harness/diff/diff_side.h"
 #include "harness/job/watch_job.h"
 #include "harness/launch/interruption.h"
+#include "harness/record/run_folder.h"
 #include "harness/validate/executed_files.h"
 #include "reports/base/error.h"
 #include "reports/base/plain_text.h"
@@ -97,7 +98,7 @@ class Validator {
     request.keep_bytes = std::uint64_t{256} << 20;
     request.history_bytes = std::uint64_t{1024} << 20;
     request.out = (fs::path(request_.folder) / folder_of(cell) / role).lexically_normal().string();
-    make_parent(request.out);
+    make_folders(fs::path(request.out).parent_path());
     request.place = {state.folder, fs::absolute(request.out + ".log")};
     request.variables = state.variables;
     request.variables.emplace_back("PYTHONDONTWRITEBYTECODE", "1");  // a checkout stays as it is
@@ -110,11 +111,6 @@ class Validator {
     job.executed = executed_files(root / record.folder);
     tell(role, cell, record, request.out + ".log");
     return job;
-  }
-
-  static void make_parent(const std::string& folder) {
-    std::error_code failure;
-    fs::create_directories(fs::path(folder).parent_path(), failure);
   }
 
   static std::string title_of_script(const std::vector<std::string>& command) {

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 
-from _lockstep import _files, _objects, _seed, _settings
+from _lockstep import _files, _objects, _settings
 
 # Imported modules, and the function of `_hook` that each is passed to.
 _MODULES = {"torch.optim.optimizer": "on_optimizer_module",
@@ -30,6 +30,8 @@ def _pass(module, action):
     if _settings.current is None:
         return
     if action in _GENERATORS.values():
+        from _lockstep import _seed
+
         getattr(_seed, action)(module, _seed.seed_of_process(_settings.current.seed))
         return
     from _lockstep import _hook
@@ -86,6 +88,8 @@ def install():
     """Waits for the modules."""
     _objects.keep_frozen()
     if _generators():
+        from _lockstep import _seed
+
         _seed.seed_python(_seed.seed_of_process(_settings.current.seed))
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
