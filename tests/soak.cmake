@@ -79,7 +79,7 @@ foreach(seed RANGE 0 200 100)
                 ENVIRONMENT LOCKSTEP_TEST_SEEDS=100 LOCKSTEP_FIRST_TEST_SEED=${seed})
 endforeach()
 lockstep_soak(random a_hundred_million_structured_changes
-              COMMAND unit_tests --gtest_filter=StructuredChanges.AreSeen
+              COMMAND record_tests --gtest_filter=StructuredChanges.AreSeen
               ENVIRONMENT LOCKSTEP_STRUCTURED_CHANGES=100000000)
 
 # Changed files: ten million for each reader, in portions of a million. A reader has a folder of the corpus

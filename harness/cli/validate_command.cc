@@ -34,10 +34,10 @@ namespace lockstep {
 namespace {
 
 struct ValidateWords {
-  std::string range, before, after, reference, build, seed, config, out, stall = "120";
+  std::string range, before, after, reference, build, seed, reuse, config, out, stall = "120";
   std::vector<std::string> job, sets, with, formats;
   const CLI::App* app = nullptr;
-  bool is_bisection = false;
+  bool is_bisection = false, has_coverage = false;
 };
 
 void add_validate_options(CLI::App& app, ValidateWords& words) {
@@ -72,6 +72,14 @@ void add_validate_options(CLI::App& app, ValidateWords& words) {
   app.add_option("--seed", words.seed,
                  "seed Python, NumPy and torch of rank r with N + r before the script begins")
       ->type_name("N");
+  app.add_option(
+         "--reuse", words.reuse,
+         "take the reference's runs of an earlier folder of 'validate', if command, commit, "
+         "executed files, versions and devices are the same")
+      ->type_name("DIR");
+  app.add_flag(
+      "--coverage", words.has_coverage,
+      "if the fault is not shown: run once more, and say which changed lines were executed");
   app.add_option("--stall", words.stall,
                  "seconds without progress of any rank, after which a job that hangs is ended")
       ->type_name("SECONDS")
@@ -113,10 +121,11 @@ std::vector<std::string> words_in(const FileSetting& setting) {
 /// What a file may say: the options, and the command. An option of the command line wins.
 void take_config(ValidateWords& words) {
   if (words.config.empty()) return;
-  const Texts texts{{"range", &words.range}, {"before", &words.before},
-                    {"after", &words.after}, {"reference", &words.reference},
-                    {"build", &words.build}, {"seed", &words.seed},
-                    {"stall", &words.stall}};
+  std::string coverage;
+  const Texts texts{
+      {"range", &words.range},         {"before", &words.before}, {"after", &words.after},
+      {"reference", &words.reference}, {"build", &words.build},   {"seed", &words.seed},
+      {"reuse", &words.reuse},         {"stall", &words.stall},   {"coverage", &coverage}};
   const Lists lists{{"set", &words.sets}, {"with", &words.with}, {"command", &words.job}};
   const std::set<std::string> states{"range", "before", "after"};
   const bool has_states = !words.range.empty() || !words.before.empty() || !words.after.empty();
@@ -130,6 +139,10 @@ void take_config(ValidateWords& words) {
       *text->second = values.front();
     }
   }
+  if (!coverage.empty() && coverage != "true" && coverage != "false") {
+    throw bad_value("coverage", coverage, "true or false");
+  }
+  words.has_coverage = words.has_coverage || coverage == "true";
 }
 
 /// Takes `A..B` apart.
@@ -144,9 +157,6 @@ void take_range(const std::string& range, ValidationRequest& request) {
 
 ValidationRequest request_of(const ValidateWords& words) {
   ValidationRequest request;
-  if (words.reference.empty()) {
-    throw bad_value("--reference", "", "the command that trains right, as 'python train.py'");
-  }
   if (words.job.empty()) {
     throw bad_value("--", "",
                     "the command that trains: lockstep validate main..fix --reference "
@@ -161,7 +171,16 @@ ValidationRequest request_of(const ValidateWords& words) {
   if (!words.after.empty()) request.after = words.after;
   request.command = words.job;
   request.reference = CLI::detail::split_up(words.reference);
-  if (request.reference.empty()) throw bad_value("--reference", words.reference, "a command");
+  if (request.reference.empty() && request.before.empty()) {
+    throw bad_value("--reference", words.reference,
+                    "the command that trains right, as 'python train.py', if there is no state "
+                    "before");
+  }
+  request.reuse = words.reuse;
+  if (!words.reuse.empty() && !std::filesystem::exists(words.reuse + "/record.json")) {
+    throw bad_value("--reuse", words.reuse, "the folder of a run of 'lockstep validate'");
+  }
+  request.has_coverage = words.has_coverage;
   for (const std::string& text : words.sets) request.axes.push_back(command_axis(text));
   check_axes(request.axes, {request.command, request.reference});
   request.states = {words.with, words.build};

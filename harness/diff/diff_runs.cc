@@ -161,7 +161,7 @@ class StepComparison {
     compare_all(pairs, a, b, noise, found);
     // Tensors that are as near as those of equal parameters are decided all the same.
     if (is_far && found.count(Likeness::undecided) == 0) found.undecidable.clear();
-    found.modules = compare_modules(*a.view, *b.view, of_modules);
+    found.modules = modules_of(a, b, step, other, of_modules);
     // Repetitions say nothing about modules.
     found.modules.decides = found.modules.decides && found.undecidable.empty() && noise.empty();
     return found;
@@ -180,6 +180,14 @@ class StepComparison {
     last_ = step;
     gradients_apart_ = 0;
     gradients_of_ranks_.clear();
+  }
+
+  ModuleDifferences modules_of(const SideStep& a, const SideStep& b, std::int64_t step,
+                               std::int64_t other, const StepRounding& rounding) const {
+    const auto& [second_a, second_b] = request_.with_modules;
+    const bool has_second = second_a && second_b && second_a->has(step) && second_b->has(other);
+    return has_second ? compare_modules(*second_a->at(step), *second_b->at(other), rounding)
+                      : compare_modules(*a.view, *b.view, rounding);
   }
 
   JobSizes sizes_of(const SideStep& a, const SideStep& b) const {
@@ -508,6 +516,10 @@ ComparedPair diff_runs(const SideFiles& a, const SideFiles& b,
                        const std::vector<const SideFiles*>& noise, const DiffRequest& request) {
   ComparedPair diff;
   diff.sides = {side_of(a), side_of(b)};
+  for (std::size_t i = 0; i < diff.sides.size(); ++i) {
+    const SideFiles* const second = request.with_modules.at(i);
+    if (second && side_of(*second).has_modules) diff.sides.at(i).has_modules = true;
+  }
   const auto has_tensor = [&](const std::string& name) {
     return a.has_named(name) || b.has_named(name);
   };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -14,6 +15,9 @@ struct DiffRequest {
   NameMap names;            ///< of A's tensors in B
   std::int64_t offset = 0;  ///< step of B minus step of A
   std::int64_t until = 0;   ///< the last step of A; 0: the last that both have
+  /// Second runs of A and B, which observed modules in some steps. Null: A and B themselves did, if
+  /// any.
+  std::array<const SideFiles*, 2> with_modules{};
 };
 
 /// Compares job `b` with job `a`, step by step, until the parameters are too far apart to tell a

@@ -44,6 +44,14 @@ void enter(const fs::path& environment, CodeState& state) {
       {"VIRTUAL_ENV", environment.string()}};
 }
 
+/// What a state may be here.
+std::string states_in_words(const std::optional<Repository>& repository) {
+  const std::string others = "a folder, or a python of an environment";
+  if (!repository) return others + ": this is no repository";
+  if (!repository->is_shallow()) return "a commit of this repository, " + others;
+  return "a commit that this shallow clone has (git fetch --unshallow brings all), " + others;
+}
+
 }  // namespace
 
 CodeStates::CodeStates(StateOptions options)
@@ -71,10 +79,7 @@ CodeState CodeStates::open(const std::string& named) {
     const auto own = Repository::around(state.folder, scratch_.path());
     if (own) state.top = own->top();
   } else {
-    throw bad_value("STATE", named,
-                    repository_
-                        ? "a commit of this repository, a folder, or a python of an environment"
-                        : "a folder, or a python of an environment: this is no repository");
+    throw bad_value("STATE", named, states_in_words(repository_));
   }
   if (!options_.build.empty()) build(state);
   state.sources = {state.top.string()};

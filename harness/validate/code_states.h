@@ -47,6 +47,9 @@ class CodeStates {
   std::optional<std::vector<std::string>> changed(const CodeState& before,
                                                   const CodeState& after) const;
 
+  /// A folder for temporary files, removed with this object.
+  const std::filesystem::path& scratch() const { return scratch_.path(); }
+
  private:
   CodeState open_commit(const std::string& named, const std::string& commit);
   void bring(const CodeState& state) const;

@@ -69,6 +69,10 @@ std::string Repository::commit_called(const std::string& name) const {
   return found.is_good() ? without_end(found.text) : "";
 }
 
+bool Repository::is_shallow() const {
+  return without_end(git({"rev-parse", "--is-shallow-repository"}).text) == "true";
+}
+
 void Repository::add_worktree(const fs::path& folder, const std::string& commit) const {
   ProgramOutput made = git({"worktree", "add", "--force", "--detach", folder.string(), commit});
   if (made.is_good() && fs::exists(folder / ".gitmodules")) {

@@ -37,6 +37,9 @@ class Repository {
   /// The whole name of a commit; empty: nothing is called so.
   std::string commit_called(const std::string& name) const;
 
+  /// Whether it lacks commits of the one that it is a clone of.
+  bool is_shallow() const;
+
   /// Checks a commit out in a new folder, with its submodules. Throws Error (usage).
   void add_worktree(const std::filesystem::path& folder, const std::string& commit) const;
 

@@ -1,23 +1,22 @@
 #include "harness/validate/validate.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
-#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "harness/diff/diff_runs.h"
-#include "harness/diff/diff_side.h"
-#include "harness/job/watch_job.h"
 #include "harness/launch/interruption.h"
-#include "harness/record/run_folder.h"
-#include "harness/validate/executed_files.h"
+#include "harness/validate/changed_lines.h"
+#include "harness/validate/fixed_code.h"
+#include "harness/validate/validated_jobs.h"
 #include "reports/base/error.h"
 #include "reports/base/plain_text.h"
 #include "reports/base/usage_error.h"
-#include "reports/comparison/conclude.h"
-#include "reports/formats/job_report.h"
 
 namespace lockstep {
 
@@ -25,42 +24,62 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A job that ran.
-struct RanJob {
-  WatchedJob watched;
-  std::unique_ptr<SideFiles> files;
-  ExecutedFiles executed;
+/// Ends the comparison of a cell.
+struct Interrupted {};
+
+/// A job of a cell and its run.
+struct CellJob {
+  JobWish wish;
+  const RanJob* job = nullptr;  ///< null: it has not run
 };
+
+/// The jobs of a cell.
+struct CellJobs {
+  CellJob reference, before, after;
+};
+
+/// The step in which a closer look may tell more: that of the first difference, else the first one
+/// that is not decided. 0: there is none.
+std::int64_t step_to_look_at(const ComparedPair& pair) {
+  if (is_void(pair)) return 0;
+  if (const StepDifference* const step = first_different(pair)) return step->step;
+  const auto open = std::ranges::find_if(pair.steps, [](const StepDifference& step) {
+    return !step.undecidable.empty() || step.count(Likeness::undecided) > 0;
+  });
+  return open == pair.steps.end() ? 0 : open->step;
+}
+
+bool has_same_bits(const ComparedPair& pair) {
+  return !pair.steps.empty() && count(pair, Likeness::equal) == count(pair);
+}
+
+void add_usage(const RanJob& job, ComparedSide& side) {
+  side.duration_s = job.record.duration_s;
+  side.peak_bytes = job.execution.peak_bytes;
+  side.peak_device_bytes = job.execution.peak_device_bytes;
+}
 
 class Validator {
  public:
   Validator(const ValidationRequest& request, const std::string& version)
-      : request_(request), version_(version), states_(request.states) {}
+      : request_(request), states_(request.states), jobs_(request, version) {}
 
   Validation run() {
     const std::vector<CommandCell> cells = cells_of(request_.axes);
     open_states();
     tell_plan(cells);
     for (const CommandCell& cell : cells) {
-      if (is_interrupted()) break;
+      if (Interruption::noted() != 0) break;
       validation_.comparisons.push_back(compared(cell));
     }
-    if (!request_.seed && has_other_weights()) {
-      validation_.notes.emplace_back(
-          "the initial weights differ: let the script seed itself, or use --seed N");
-    }
-    if (request_.seed) {
-      validation_.notes.push_back(fmt::format(
-          "Lockstep seeded Python, NumPy and torch of rank r with {} + r, before the script",
-          *request_.seed));
-    }
+    add_notes();
     validation_.interrupted_by = Interruption::noted();
     return std::move(validation_);
   }
 
  private:
-  static bool is_interrupted() { return Interruption::noted() != 0; }
   bool is_fix() const { return before_.has_value(); }
+  bool has_reference() const { return !request_.reference.empty(); }
 
   void open_states() {
     if (!request_.before.empty()) before_ = states_.open(request_.before);
@@ -74,89 +93,175 @@ class Validator {
   }
 
   void tell_plan(const std::vector<CommandCell>& cells) {
-    std::map<std::vector<std::string>, int> references;
-    for (const CommandCell& cell : cells) references[filled(request_.reference, cell)] = 1;
-    const std::size_t states = is_fix() ? 2 : 1;
-    planned_ = states * (cells.size() + references.size());
-    request_.say(fmt::format("{} to run: {} in {}, and the reference", counted(planned_, "job"),
-                             counted(cells.size(), "cell"), counted(states, "state")));
-  }
-
-  /// Runs a command in a state, unless it did before.
-  const RanJob& ran(const std::vector<std::string>& command, const CodeState& state,
-                    const std::string& role, const CommandCell& cell) {
-    const auto [place, is_new] = jobs_.try_emplace({state.title + state.top.string(), command});
-    if (!is_new) return place->second;
-    RanJob& job = place->second;
-    WatchRequest request;
-    request.job = command;
-    request.command = command;
-    request.label = fmt::format("{} of {}", title_of_script(command), state.title);
-    request.has_data = true;
-    request.stall_s = request_.stall_s;
-    request.ends_stalled = true;
-    request.keep_bytes = std::uint64_t{256} << 20;
-    request.history_bytes = std::uint64_t{1024} << 20;
-    request.out = (fs::path(request_.folder) / folder_of(cell) / role).lexically_normal().string();
-    make_folders(fs::path(request.out).parent_path());
-    request.place = {state.folder, fs::absolute(request.out + ".log")};
-    request.variables = state.variables;
-    request.variables.emplace_back("PYTHONDONTWRITEBYTECODE", "1");  // a checkout stays as it is
-    request.sources = state.sources;
-    request.seed = request_.seed;
-    job.watched = watch_job(request, version_);
-    const fs::path root = fs::absolute(job.watched.folder);
-    const JobRecord& record = job.watched.run.jobs[0];
-    job.files = std::make_unique<SideFiles>(record, root, job.watched.folder);
-    job.executed = executed_files(root / record.folder);
-    tell(role, cell, record, request.out + ".log");
-    return job;
-  }
-
-  static std::string title_of_script(const std::vector<std::string>& command) {
-    for (const std::string& word : command) {
-      if (fs::path(word).extension() == ".py") return word;
+    std::set<std::vector<std::string>> references;
+    for (const CommandCell& cell : cells) {
+      if (has_reference()) references.insert(filled(request_.reference, cell));
     }
-    return command.front();
-  }
-
-  void tell(const std::string& role, const CommandCell& cell, const JobRecord& job,
-            const std::string& log) {
-    ++done_;
-    const std::string where = cell.empty() ? "" : ", " + in_words(cell);
-    request_.say(fmt::format("{} of {}: {}{}: {} ({:.1f} s, output: {})", done_, planned_, role,
-                             where, heading_of(job), job.duration_s, log));
-    if (done_ != 1 || planned_ == 1) return;
-    request_.say(fmt::format("about {:.0f} s in all, if the others take as long",
-                             job.duration_s * static_cast<double>(planned_)));
+    const std::size_t states = is_fix() ? 2 : 1;
+    const std::size_t jobs = states * (cells.size() + references.size());
+    jobs_.plan(jobs);
+    request_.say(fmt::format("{} to run: {} in {}{}", counted(jobs, "job"),
+                             counted(cells.size(), "cell"), counted(states, "state"),
+                             has_reference() ? ", and the reference" : ""));
   }
 
   Comparison compared(const CommandCell& cell) {
     Comparison comparison;
     comparison.cell = in_words(cell);
+    if (is_fix()) comparison.purpose = ComparisonPurpose::fix;
+    try {
+      compare(cell, comparison);
+    } catch (const Interrupted&) {
+      comparison.pairs.clear();
+      comparison.code.reset();
+      comparison.failure = "the validation was interrupted";
+    }
+    return comparison;
+  }
+
+  void compare(const CommandCell& cell, Comparison& comparison) {
     const std::vector<std::string> command = filled(request_.command, cell);
     const std::vector<std::string> reference = filled(request_.reference, cell);
-    if (is_fix()) comparison.purpose = ComparisonPurpose::fix;
-    const RanJob& right = ran(reference, *after_, "reference", cell);
-    if (is_interrupted()) return interrupted(std::move(comparison));
-    std::optional<ExecutedState> before;
-    if (is_fix()) {
-      const RanJob& job = ran(command, *before_, "before", cell);
-      if (is_interrupted()) return interrupted(std::move(comparison));
-      before.emplace(ExecutedState{*before_, job.executed});
-      comparison.pairs.push_back(diff_runs(*right.files, *job.files, {}, {}));
+    const CodeState& old = is_fix() ? *before_ : *after_;
+    CellJobs jobs{{{"reference", reference, *after_, cell}},
+                  {{"before", command, old, cell}},
+                  {{"after", command, *after_, cell}}};
+    if (!request_.reuse.empty()) run(jobs.after);
+    if (has_reference()) run_reference(jobs.reference, jobs.after);
+    if (is_fix()) run(jobs.before);
+    run(jobs.after);
+    if (!has_reference()) {
+      comparison.pairs.push_back(diff(jobs.before, jobs.after));
+    } else {
+      if (is_fix()) comparison.pairs.push_back(diff(jobs.reference, jobs.before));
+      comparison.pairs.push_back(diff(jobs.reference, jobs.after));
     }
-    const RanJob& job = ran(command, *after_, "after", cell);
-    if (is_interrupted()) return interrupted(std::move(comparison));
-    comparison.pairs.push_back(diff_runs(*right.files, *job.files, {}, {}));
-    if (!is_fix()) return comparison;
-    comparison.code = fixed_code(*before, {*after_, job.executed}, changed_);
-    const RanJob& old = ran(reference, *before_, "reference-before", cell);
-    if (is_interrupted()) return interrupted(std::move(comparison));
-    const ComparedPair of_references = diff_runs(*right.files, *old.files, {}, {});
+    if (is_fix()) add_code(jobs, comparison);
+    look_closer(jobs, comparison);
+    if (request_.has_coverage) look_at_lines(jobs, comparison);
+    for (ComparedPair& pair : comparison.pairs) {
+      const bool is_after = &pair == &comparison.pairs.back();
+      add_usage(*(has_reference() ? jobs.reference : jobs.before).job, pair.sides[0]);
+      add_usage(*(is_after ? jobs.after : jobs.before).job, pair.sides[1]);
+    }
+  }
+
+  void run(CellJob& one) {
+    if (!one.job) one.job = &jobs_.ran(one.wish);
+    if (Interruption::noted() != 0) throw Interrupted();
+  }
+
+  /// `beside`: a job of the same state, which ran if references may be reused.
+  void run_reference(CellJob& reference, const CellJob& beside) {
+    if (beside.job) reference.job = &jobs_.ran_or_reused(reference.wish, *beside.job);
+    run(reference);
+  }
+
+  static ComparedPair diff(const CellJob& a, const CellJob& b,
+                           const std::vector<const SideFiles*>& noise = {},
+                           const DiffRequest& request = {}) {
+    return diff_runs(*a.job->files, *b.job->files, noise, request);
+  }
+
+  /// What the fix changed, and whether the reference measures both states.
+  void add_code(const CellJobs& jobs, Comparison& comparison) {
+    comparison.code = fixed_code({*before_, jobs.before.job->execution},
+                                 {*after_, jobs.after.job->execution}, changed_);
+    if (!has_reference()) return;
+    CellJob old{{"reference-before", jobs.reference.wish.command, *before_, jobs.after.wish.cell}};
+    run_reference(old, request_.reuse.empty() ? CellJob{old.wish} : jobs.before);
+    const ComparedPair of_references = diff(jobs.reference, old);
     comparison.code->reference_before = of_references.sides[1].outcome;
-    comparison.code->changes_reference = verdict_of_values(of_references) != Verdict::holds;
-    return comparison;
+    const bool is_observed = !jobs.reference.job->files->steps().empty();
+    comparison.code->changes_reference =
+        is_observed && verdict_of_values(of_references) != Verdict::holds;
+  }
+
+  /// Runs two sides again around the step that decides, with modules: does what was seen repeat,
+  /// and in which module does it begin? Of a matrix in the first cell of each outcome.
+  void look_closer(const CellJobs& jobs, Comparison& comparison) {
+    const bool is_compared =
+        !comparison.code || (comparison.code->shared.empty() && !is_unexecuted(*comparison.code));
+    const std::optional<FixOutcome> outcome =
+        is_fix() ? std::optional(outcome_of_fix(comparison)) : std::nullopt;
+    if (!is_compared || !looked_at_.insert(outcome).second) return;
+    const bool is_of_before = has_reference() && is_fix() &&
+                              (outcome == FixOutcome::fixed || outcome == FixOutcome::not_shown);
+    ComparedPair& pair = is_of_before ? comparison.pairs.front() : comparison.pairs.back();
+    const std::int64_t step = step_to_look_at(pair);
+    if (step == 0) return;
+    const CellJob& a = has_reference() ? jobs.reference : jobs.before;
+    const CellJob& b = is_of_before ? jobs.before : jobs.after;
+    jobs_.plan(2);
+    request_.say(fmt::format("{} and {} run again, with the modules of step {}", a.wish.role,
+                             b.wish.role, step));
+    const CellJob second_a = again(a, step), second_b = again(b, step);
+    const ComparedPair repeated_a = diff(a, second_a), repeated_b = diff(b, second_b);
+    if (verdict_of(repeated_a) != Verdict::violated &&
+        verdict_of(repeated_b) == Verdict::violated) {
+      if (comparison.code) {
+        comparison.code->unrepeatable = is_of_before ? Unrepeatable::before : Unrepeatable::after;
+      }
+      return;
+    }
+    std::vector<const SideFiles*> noise;
+    if (!has_same_bits(repeated_a)) noise.push_back(second_a.job->files.get());
+    DiffRequest request;
+    request.with_modules = {second_a.job->files.get(), second_b.job->files.get()};
+    pair = diff(a, b, noise, request);
+  }
+
+  /// A second run, from the step before `step` to it: an update needs the parameters before.
+  CellJob again(const CellJob& first, std::int64_t step) {
+    CellJob second{first.wish};
+    second.wish.role += "-again";
+    second.wish.has_modules = true;
+    second.wish.from = std::max<std::int64_t>(step - 1, 1);
+    second.wish.until = step;
+    run(second);
+    return second;
+  }
+
+  /// Of a fix that shows nothing: were the lines that it changed executed?
+  void look_at_lines(const CellJobs& jobs, Comparison& comparison) {
+    if (!comparison.code || comparison.code->executed.empty() ||
+        outcome_of_fix(comparison) != FixOutcome::not_shown) {
+      return;
+    }
+    const LineChanges changes =
+        changed_lines({*before_, jobs.before.job->execution}, {*after_, jobs.after.job->execution},
+                      *comparison.code, states_.scratch());
+    const bool is_of_after = !changes.added.empty();
+    CellJob traced{is_of_after ? jobs.after.wish : jobs.before.wish};
+    traced.wish.role += "-coverage";
+    traced.wish.lines =
+        fs::path(request_.folder) / folder_of(traced.wish.cell) / "changed-lines.json";
+    write_lines(traced.wish.lines, is_of_after ? changes.added : changes.removed);
+    jobs_.plan(1);
+    run(traced);
+    const JobExecution& execution = traced.job->execution;
+    const ChangedLines lines = changed_lines_in(execution, traced.wish.state);
+    const bool is_on_cpu = std::ranges::all_of(
+        execution.devices, [](const std::string& device) { return device.starts_with("CPU"); });
+    if (lines.executed == 0 && !is_on_cpu) {
+      jobs_.notes.emplace_back(
+          "no changed line was seen to be executed; a backward pass on a GPU runs unseen");
+    } else if (execution.is_known) {
+      comparison.code->lines = lines;
+    }
+  }
+
+  void add_notes() {
+    validation_.notes = jobs_.notes;
+    if (!request_.seed && has_other_weights()) {
+      validation_.notes.emplace_back(
+          "the initial weights differ: let the script seed itself, or use --seed N");
+    }
+    if (request_.seed) {
+      validation_.notes.push_back(fmt::format(
+          "Lockstep seeded Python, NumPy and torch of rank r with {} + r, before the script",
+          *request_.seed));
+    }
   }
 
   /// Whether the weights differ before the first step.
@@ -171,21 +276,13 @@ class Validator {
     });
   }
 
-  static Comparison interrupted(Comparison comparison) {
-    comparison.pairs.clear();
-    comparison.code.reset();
-    comparison.failure = "the validation was interrupted";
-    return comparison;
-  }
-
   const ValidationRequest& request_;
-  const std::string& version_;
   CodeStates states_;
+  ValidatedJobs jobs_;
   std::optional<CodeState> before_, after_;
   std::optional<std::vector<std::string>> changed_;
-  std::map<std::pair<std::string, std::vector<std::string>>, RanJob> jobs_;
+  std::set<std::optional<FixOutcome>> looked_at_;
   Validation validation_;
-  std::size_t planned_ = 0, done_ = 0;
 };
 
 }  // namespace

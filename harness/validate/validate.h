@@ -17,12 +17,14 @@ struct ValidationRequest {
   std::string before;                  ///< a state; empty: only `after` is compared
   std::string after = ".";             ///< a state
   std::vector<std::string> command;    ///< trains, with {NAME} of axes
-  std::vector<std::string> reference;  ///< trains right, likewise
+  std::vector<std::string> reference;  ///< trains right, likewise; empty: nobody knows how
   std::vector<CommandAxis> axes;
   StateOptions states;
   std::optional<std::int64_t> seed;  ///< of rank 0; absent: the script seeds itself
   double stall_s = 120;              ///< without progress, after which a job that hangs is ended
-  std::string folder;                ///< of the run, which exists
+  bool has_coverage = false;  ///< looks which changed lines were executed, if a fix shows nothing
+  std::string reuse;          ///< folder of an earlier run, whose references may count; empty: none
+  std::string folder;         ///< of the run, which exists
   std::function<void(const std::string& line)> say;  ///< tells of the progress
 };
 

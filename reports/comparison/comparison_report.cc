@@ -29,6 +29,11 @@ std::string fault_in_words(const ComparedPair& pair) {
   return is_shown ? answer_of(pair).text : plain(side.fault->sentence);
 }
 
+/// How a side went on its own.
+std::string outcome_of(const ComparedSide& side) {
+  return side.fault ? plain(side.fault->sentence) : std::string(name(side.outcome));
+}
+
 /// Why the code itself leaves the fix open; empty: it does not.
 std::string code_in_words(const FixedCode& code) {
   if (!code.shared.empty()) {
@@ -37,6 +42,9 @@ std::string code_in_words(const FixedCode& code) {
         "absolute path. Use --build 'pip install -e .', which makes an environment per side, or "
         "PYTHONPATH",
         names_in_words(code.shared));
+  }
+  if (is_unexecuted(code) && !code.executed.empty()) {
+    return fmt::format("no rank executed a changed line: {}", names_in_words(code.lines->missing));
   }
   if (is_unexecuted(code)) {
     return code.changed.empty() ? "no file differs between the two states"
@@ -52,34 +60,53 @@ std::string code_in_words(const FixedCode& code) {
   }
   if (code.changes_reference) {
     return "the reference itself trains otherwise with the code after the fix than with that "
-           "before "
-           "it, so it is no measure of either";
+           "before it, so it is no measure of either";
+  }
+  if (code.unrepeatable == Unrepeatable::after) {
+    return "after the fix, two runs of the same command train otherwise, and two of the reference "
+           "alike: a race, or numbers that are drawn without a seed";
   }
   return "";
 }
 
-std::string fix_in_words(const Comparison& comparison) {
+/// Why a fix has its outcome, if nothing says what is right.
+std::string why_without_reference(FixOutcome outcome, const ComparedPair& pair) {
+  const auto& [before, after] = pair.sides;
+  if (outcome == FixOutcome::not_shown) return "both states train alike: " + verdict_in_words(pair);
+  if (outcome != FixOutcome::not_decided) return outcome_of(after);
+  const std::string seen = before.fault
+                               ? "the fault is gone: before, it " + plain(before.fault->sentence)
+                               : "the states train otherwise: " + verdict_in_words(pair);
+  return fmt::format(
+      "{}. Whether the training is right now, a reference tells: --reference 'python train.py', "
+      "one process with the whole batch",
+      seen);
+}
+
+/// Why the code, not the training, gives a fix its outcome; empty: the training does.
+std::string why_by_code(const Comparison& comparison) {
+  const FixOutcome outcome = outcome_of_fix(comparison);
+  const bool may_be = outcome == FixOutcome::refused || outcome == FixOutcome::not_shown ||
+                      outcome == FixOutcome::not_decided;
+  return may_be && comparison.code ? code_in_words(*comparison.code) : "";
+}
+
+/// Why a fix has its outcome.
+std::string why_of_fix(const Comparison& comparison) {
   const ComparedPair& before = comparison.pairs.front();
   const ComparedPair& after = comparison.pairs.back();
   const FixOutcome outcome = outcome_of_fix(comparison);
-  if (comparison.code) {
-    const std::string why = code_in_words(*comparison.code);
-    const bool decides = outcome == FixOutcome::refused || outcome == FixOutcome::not_shown ||
-                         outcome == FixOutcome::not_decided;
-    if (decides && !why.empty()) return fmt::format("{}: {}", name(outcome), why);
-  }
-  switch (outcome) {
-    case FixOutcome::fixed:
-      return fmt::format("{}: {}", name(outcome), verdict_in_words(after));
-    case FixOutcome::not_shown:
-      return fmt::format("{} BEFORE THE FIX: {}", name(outcome), verdict_in_words(before));
-    case FixOutcome::still_there:
-    case FixOutcome::new_fault:
-    case FixOutcome::not_decided:
-    case FixOutcome::refused:
-      break;
-  }
-  return fmt::format("{}: {}", name(outcome), fault_in_words(after));
+  if (std::string code = why_by_code(comparison); !code.empty()) return code;
+  if (has_no_reference(comparison)) return why_without_reference(outcome, after);
+  if (outcome == FixOutcome::fixed) return verdict_in_words(after);
+  return outcome == FixOutcome::not_shown ? verdict_in_words(before) : fault_in_words(after);
+}
+
+std::string fix_in_words(const Comparison& comparison) {
+  const bool is_of_before = outcome_of_fix(comparison) == FixOutcome::not_shown &&
+                            !has_no_reference(comparison) && why_by_code(comparison).empty();
+  return fmt::format("{}{}: {}", name(outcome_of_fix(comparison)),
+                     is_of_before ? " BEFORE THE FIX" : "", why_of_fix(comparison));
 }
 
 /// "of 3 changed files, ranks executed 2: src/a.py, src/b.py".
@@ -88,6 +115,23 @@ std::string executed_in_words(const FixedCode& code) {
   return fmt::format("of {}, ranks executed {}{}{}", counted(code.changed.size(), "changed file"),
                      code.executed.empty() ? "none" : std::to_string(code.executed.size()),
                      code.executed.empty() ? "" : ": ", names_in_words(code.executed));
+}
+
+/// More about the code of a fix than its heading says.
+std::vector<std::string> details_of(const FixedCode& code) {
+  std::vector<std::string> details{executed_in_words(code)};
+  if (code.lines) {
+    const ChangedLines& lines = *code.lines;
+    details.push_back(fmt::format(
+        "of {} of code in them, ranks executed {}{}{}", counted(lines.count, "changed line"),
+        lines.executed, lines.missing.empty() ? "" : ", not ", names_in_words(lines.missing)));
+  }
+  if (code.unrepeatable == Unrepeatable::before) {
+    details.emplace_back(
+        "before the fix, two runs of the same command train otherwise, and two of the reference "
+        "alike");
+  }
+  return details;
 }
 
 /// That of a fix; of one that was not compared that it is not decided.
@@ -117,11 +161,6 @@ std::string with_expectation(const Comparison& comparison) {
   }
 }
 
-/// How the reference went.
-std::string outcome_of(const ComparedSide& side) {
-  return side.fault ? plain(side.fault->sentence) : std::string(name(side.outcome));
-}
-
 }  // namespace
 
 std::string title_of(const Comparison& comparison) {
@@ -145,6 +184,11 @@ std::string heading_of(const Comparison& comparison) {
 }
 
 std::vector<SideRow> rows_of(const Comparison& comparison) {
+  if (has_no_reference(comparison)) {
+    const ComparedPair& pair = comparison.pairs.front();
+    return {{"before", side_in_words(pair, 0), outcome_of(pair.sides[0])},
+            {"after", side_in_words(pair, 1), std::string(name(pair.sides[1].outcome))}};
+  }
   std::vector<SideRow> rows;
   const bool is_fix = comparison.purpose == ComparisonPurpose::fix;
   for (const ComparedPair& pair : comparison.pairs) {
@@ -177,6 +221,11 @@ std::vector<FixRow> fix_rows_of(const std::vector<Comparison>& comparisons) {
       row.after = plain(one.failure);
       continue;
     }
+    if (has_no_reference(one)) {
+      row.before = outcome_of(one.pairs.front().sides[0]);
+      row.after = outcome_of(one.pairs.front().sides[1]);
+      continue;
+    }
     row.before = fault_in_words(one.pairs.front());
     row.after = one.pairs.back().sides[1].outcome == SideOutcome::trained
                     ? answer_of(one.pairs.back()).text
@@ -198,7 +247,8 @@ std::string heading_of(const std::vector<Comparison>& comparisons) {
       continue;
     }
     if (count++ == 0 && decided != name(FixOutcome::fixed)) {
-      first = fmt::format(". {}: {}", plain(one.cell), heading_of(one));
+      first = fmt::format(". {}: {}", plain(one.cell),
+                          one.pairs.empty() ? one.failure : why_of_fix(one));
     }
   }
   std::string text =
@@ -209,7 +259,7 @@ std::string heading_of(const std::vector<Comparison>& comparisons) {
 
 std::vector<std::string> details_of(const Comparison& comparison) {
   std::vector<std::string> details;
-  if (comparison.code) details.push_back(executed_in_words(*comparison.code));
+  if (comparison.code) details = details_of(*comparison.code);
   for (const ComparedPair& pair : comparison.pairs) {
     const bool is_named = comparison.pairs.size() > 1;
     const std::string when = &pair == &comparison.pairs.front() ? "before: " : "after: ";
@@ -231,7 +281,7 @@ std::vector<std::string> lines_of(const Comparison& comparison) {
       if (!is_plain) lines.emplace_back("");
     }
   }
-  if (comparison.code) lines.push_back(executed_in_words(*comparison.code));
+  if (comparison.code) std::ranges::move(details_of(*comparison.code), std::back_inserter(lines));
   if (!is_plain || comparison.pairs.empty()) lines.push_back(heading_of(comparison));
   return lines;
 }

@@ -283,6 +283,22 @@ Answer answer_by_values(const ComparedPair& diff) {
   return {word, verdict == Verdict::holds ? agreement_in_words(diff) : undecided_in_words(diff)};
 }
 
+/// ", 16.2 s, at most 412 MiB a rank"; empty: nobody measured.
+std::string usage_in_words(const ComparedSide& side) {
+  constexpr double kMiB = 1 << 20;
+  std::string text;
+  if (side.duration_s) text += fmt::format(", {:.1f} s", *side.duration_s);
+  if (side.peak_bytes) {
+    text +=
+        fmt::format(", at most {:.0f} MiB a rank", static_cast<double>(*side.peak_bytes) / kMiB);
+  }
+  if (side.peak_device_bytes) {
+    text += fmt::format(" and {:.0f} MiB of a device",
+                        static_cast<double>(*side.peak_device_bytes) / kMiB);
+  }
+  return text;
+}
+
 std::string in_words(const Answer& answer) {
   return answer.word.empty() ? answer.text : fmt::format("{}: {}", answer.word, answer.text);
 }
@@ -319,8 +335,8 @@ std::string side_in_words(const ComparedPair& diff, std::size_t which) {
   const ComparedSide& side = diff.sides.at(which);
   if (side.tensors) return checkpoint_in_words(side);
   std::string text =
-      fmt::format("{}, {}, {} ({})", plain(side.title), counted(side.world_size, "rank"),
-                  counted(side.steps, "step"), plain(side.folder));
+      fmt::format("{}, {}, {}{} ({})", plain(side.title), counted(side.world_size, "rank"),
+                  counted(side.steps, "step"), usage_in_words(side), plain(side.folder));
   if (!is_of_weights(diff)) return text;
   const StepDifference& only = diff.steps.front();
   return text + fmt::format(", its weights after step {}", which == 0 ? only.step : only.other);

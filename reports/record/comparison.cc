@@ -238,6 +238,13 @@ bool is_faulty(const ComparedPair& pair) {
   return pair.result.verdict == Verdict::violated || pair.sides[1].outcome != SideOutcome::trained;
 }
 
+/// Whether the reference and the repetitions bear an outcome.
+bool is_sure(FixOutcome outcome, const FixedCode& code) {
+  const bool is_fault = outcome == FixOutcome::still_there || outcome == FixOutcome::new_fault;
+  if (is_fault) return code.unrepeatable != Unrepeatable::after;
+  return outcome != FixOutcome::fixed || has_measure(code);
+}
+
 /// A signal may come from outside, so it is no fault of the code alone.
 bool is_still_faulty(const ComparedPair& before, const ComparedPair& after) {
   const bool has_died =
@@ -245,7 +252,19 @@ bool is_still_faulty(const ComparedPair& before, const ComparedPair& after) {
   return is_faulty(after) && (!has_died || before.sides[1].outcome == SideOutcome::died);
 }
 
+/// Whether a side trained, as far as it was seen alone.
+bool is_well(const ComparedSide& side) { return side.outcome == SideOutcome::trained; }
+
+/// Nothing says that the state after the fix is right, so it is never called fixed.
+FixOutcome outcome_without_reference(const ComparedPair& pair) {
+  const bool was_there = !is_well(pair.sides[0]);
+  if (!is_well(pair.sides[1])) return was_there ? FixOutcome::still_there : FixOutcome::new_fault;
+  const bool are_equal = !was_there && pair.result.verdict == Verdict::holds;
+  return are_equal ? FixOutcome::not_shown : FixOutcome::not_decided;
+}
+
 FixOutcome outcome_by_values(const Comparison& comparison) {
+  if (has_no_reference(comparison)) return outcome_without_reference(comparison.pairs.front());
   const ComparedPair& before = comparison.pairs.front();
   const ComparedPair& after = comparison.pairs.back();
   if (is_ended(after.sides[0].outcome)) return FixOutcome::not_decided;  // there is no measure
@@ -269,13 +288,14 @@ ExitStatus status_of_fix(const Comparison& comparison) {
       return ExitStatus::failed;
     case FixOutcome::not_shown:
       if (comparison.code && is_unexecuted(*comparison.code)) return ExitStatus::failed;
+      if (has_no_reference(comparison)) return ExitStatus::failed;
       return worse(status_of_bug(before, ComparisonExpectation::bug), status_of(after));
     case FixOutcome::refused:
       return ExitStatus::undecided;
     case FixOutcome::not_decided:
       break;
   }
-  return worse(status_of(after), ExitStatus::undecided);
+  return ExitStatus::undecided;
 }
 
 }  // namespace
@@ -284,8 +304,14 @@ bool is_of_fix(const Comparison& comparison) {
   return comparison.purpose == ComparisonPurpose::fix && !comparison.pairs.empty();
 }
 
+bool has_no_reference(const Comparison& comparison) {
+  return is_of_fix(comparison) && comparison.pairs.size() == 1;
+}
+
 bool is_unexecuted(const FixedCode& code) {
-  return code.is_seen && code.executed.empty() && !code.has_other_files;
+  if (!code.is_seen || code.has_other_files) return false;
+  const bool has_no_line = code.lines && code.lines->count > 0 && code.lines->executed == 0;
+  return code.executed.empty() || has_no_line;
 }
 
 bool has_measure(const FixedCode& code) {
@@ -297,8 +323,7 @@ FixOutcome outcome_of_fix(const Comparison& comparison) {
   if (!comparison.code) return outcome;
   if (!comparison.code->shared.empty()) return FixOutcome::refused;
   if (is_unexecuted(*comparison.code)) return FixOutcome::not_shown;
-  const bool is_sure = outcome != FixOutcome::fixed || has_measure(*comparison.code);
-  return is_sure ? outcome : FixOutcome::not_decided;
+  return is_sure(outcome, *comparison.code) ? outcome : FixOutcome::not_decided;
 }
 
 std::optional<FixOutcome> outcome_of_fixes(const std::vector<Comparison>& comparisons) {

@@ -210,7 +210,12 @@ struct ComparedSide {
   std::int64_t other_values = 0;       ///< of a checkpoint, left out: they are no tensors
   bool has_modules = false;            ///< of a job: outputs of its modules were observed
   SideOutcome outcome = SideOutcome::trained;
-  std::optional<Finding> fault = {};  ///< the finding behind `outcome`; absent: it trained
+  std::optional<Finding> fault = {};      ///< the finding behind `outcome`; absent: it trained
+  std::optional<double> duration_s = {};  ///< absent: unknown, or not told. A clock field
+  /// The most memory of the host that a rank held, in bytes; absent: unknown. A clock field.
+  std::optional<std::int64_t> peak_bytes = {};
+  /// The same of its devices, as torch allocated it; absent: unknown, or it used none.
+  std::optional<std::int64_t> peak_device_bytes = {};
 
   bool operator==(const ComparedSide&) const = default;
 };
@@ -259,7 +264,8 @@ struct ComparedPair {
 /// What a comparison is made for.
 ///   reference    B should equal A, which is right: `diff`, `watch --against`
 ///   repetition   B repeats A, to measure what does not reproduce: `watch --twice`
-///   fix          the job before a fix and the one after it, each with one that is right
+///   fix          the job before a fix and the one after it, each with one that is right; without
+///                such a one, the two with each other
 enum class ComparisonPurpose { reference, repetition, fix };
 
 template <>
@@ -282,6 +288,23 @@ struct Names<ComparisonExpectation> {
                                                           "not-finite", "raises", "hangs"};
 };
 
+/// Lines that a fix changed, in the sources that ranks executed, as far as they are code.
+struct ChangedLines {
+  std::int64_t count = 0;
+  std::int64_t executed = 0;         ///< of them, by any rank
+  std::vector<std::string> missing;  ///< the others: "src/a.py:31-33"
+
+  bool operator==(const ChangedLines&) const = default;
+};
+
+/// A side of which a second run of the same command trained otherwise, while the reference repeats.
+enum class Unrepeatable { neither, before, after };
+
+template <>
+struct Names<Unrepeatable> {
+  static constexpr std::array<std::string_view, 3> values{"neither", "before", "after"};
+};
+
 /// The code of a fix that was validated (`lockstep validate`), as far as ranks executed it.
 struct FixedCode {
   std::array<std::string, 2> states;  ///< before and after: "v1 (3f2a1c9)"
@@ -294,6 +317,8 @@ struct FixedCode {
   bool changes_reference = false;
   /// How the reference went before the fix: if it fails there, too, that state may lack something.
   SideOutcome reference_before = SideOutcome::trained;
+  std::optional<ChangedLines> lines = {};  ///< absent: nobody looked (`--coverage`)
+  Unrepeatable unrepeatable = Unrepeatable::neither;
 
   bool operator==(const FixedCode&) const = default;
 };
@@ -302,7 +327,8 @@ struct FixedCode {
 struct Comparison {
   ComparisonPurpose purpose = ComparisonPurpose::reference;
   ComparisonExpectation expected = ComparisonExpectation::agrees;  ///< of B; not of a fix
-  /// One, or two of a fix: before and after, with the same first side. Empty: none was made.
+  /// One, or two of a fix: before and after, with the same first side. A fix without a reference
+  /// has one: A is the state before it and B that after it. Empty: none was made.
   std::vector<ComparedPair> pairs;
   std::string failure = {};            ///< why none was made; empty: one was
   std::string cell = {};               ///< of a matrix: "ranks=2, layout=ddp"; empty: there is none
@@ -398,7 +424,11 @@ bool is_of_fix(const Comparison& comparison);
 /// is shown by another one. Absent: none is of a fix.
 std::optional<FixOutcome> outcome_of_fixes(const std::vector<Comparison>& comparisons);
 
-/// Whether files changed and none of them was executed, as far as that is known.
+/// Whether the comparison is of a fix, and was made without a job that is right.
+bool has_no_reference(const Comparison& comparison);
+
+/// Whether files changed and none of them was executed, as far as that is known; of the files that
+/// were, none of the changed lines.
 bool is_unexecuted(const FixedCode& code);
 
 /// Whether the reference measures both sides: it trains in both states, and alike.

@@ -471,14 +471,16 @@ struct Fields<Precondition> {
 
 template <>
 struct Fields<ComparedSide> {
-  static constexpr auto list =
-      std::tuple(field("folder", &ComparedSide::folder), field("title", &ComparedSide::title),
-                 field("world_size", &ComparedSide::world_size),
-                 field("steps", &ComparedSide::steps), field("tensors", &ComparedSide::tensors),
-                 field("optimizer_tensors", &ComparedSide::optimizer_tensors),
-                 field("other_values", &ComparedSide::other_values),
-                 field("has_modules", &ComparedSide::has_modules),
-                 field("outcome", &ComparedSide::outcome), field("fault", &ComparedSide::fault));
+  static constexpr auto list = std::tuple(
+      field("folder", &ComparedSide::folder), field("title", &ComparedSide::title),
+      field("world_size", &ComparedSide::world_size), field("steps", &ComparedSide::steps),
+      field("tensors", &ComparedSide::tensors),
+      field("optimizer_tensors", &ComparedSide::optimizer_tensors),
+      field("other_values", &ComparedSide::other_values),
+      field("has_modules", &ComparedSide::has_modules), field("outcome", &ComparedSide::outcome),
+      field("fault", &ComparedSide::fault), field("duration_s", &ComparedSide::duration_s),
+      field("peak_bytes", &ComparedSide::peak_bytes),
+      field("peak_device_bytes", &ComparedSide::peak_device_bytes));
 };
 
 template <>
@@ -509,13 +511,21 @@ struct Fields<ComparedPair> {
 };
 
 template <>
+struct Fields<ChangedLines> {
+  static constexpr auto list =
+      std::tuple(field("count", &ChangedLines::count), field("executed", &ChangedLines::executed),
+                 field("missing", &ChangedLines::missing));
+};
+
+template <>
 struct Fields<FixedCode> {
   static constexpr auto list = std::tuple(
       field("states", &FixedCode::states), field("changed", &FixedCode::changed),
       field("executed", &FixedCode::executed), field("shared", &FixedCode::shared),
       field("has_other_files", &FixedCode::has_other_files), field("is_seen", &FixedCode::is_seen),
       field("changes_reference", &FixedCode::changes_reference),
-      field("reference_before", &FixedCode::reference_before));
+      field("reference_before", &FixedCode::reference_before), field("lines", &FixedCode::lines),
+      field("unrepeatable", &FixedCode::unrepeatable));
 };
 
 template <>

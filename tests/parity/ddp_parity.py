@@ -3,7 +3,7 @@
 Both sides run the same training. Outcome, collectives and bits must be equal, for every variant of
 the scenario ddp-parity and every rank.
 
-ddp_parity.py TESTBED [--every-world] [--keep FOLDER]: TESTBED is the program lockstep_testbed. Half of the
+ddp_parity.py TESTBED [--every-world] [--keep FOLDER]: TESTBED is the program lockstep_testbed. A fourth of the
 variants run, on 2 and on 3 ranks in turns; with --every-world all of them, each on both. FOLDER keeps the
 files.
 """
@@ -176,14 +176,14 @@ def variants_of(testbed, scenario):
     return sorted(variant["name"] for variant in scenarios[scenario]["variants"])
 
 
-def half_of(variants):
-    """Half of many variants, drawn by their names, and others until each word of a name occurs."""
-    if len(variants) < 40:
+def fourth_of(variants):
+    """A fourth of many variants, drawn by their names, and others until each word of a name occurs."""
+    if len(variants) < 20:
         return variants
     drawn = sorted(variants, key=lambda name: zlib.crc32(name.encode()))
     chosen, words = [], set()
     for place, name in enumerate(drawn):
-        if place < len(drawn) / 2 or not words.issuperset(name.split("+")):
+        if place < len(drawn) / 4 or not words.issuperset(name.split("+")):
             chosen.append(name)
             words.update(name.split("+"))
     return chosen
@@ -194,7 +194,7 @@ def check(testbed, folder, scenario, training, every_world, prefixes=("",)):
     begin with one of `prefixes` run. Our files are in `folder`/ours-w<world>/<scenario>."""
     variants = [name for name in variants_of(testbed, scenario) if name.startswith(prefixes)]
     if not every_world:
-        variants = half_of(variants)
+        variants = fourth_of(variants)
     differences, cells, statuses = [], 0, []
     turns = {world: variants if every_world else variants[turn :: len(WORLDS)] for turn, world in enumerate(WORLDS)}
     turns = {world: chosen for world, chosen in turns.items() if chosen}

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "tests/command.h"
+#include "tests/full_disk.h"
 #include "tests/refusal.h"
 #include "tests/temporary_folder.h"
 
@@ -130,7 +131,36 @@ TEST_F(CodeStatesTest, OfAShallowCloneAreItsCommits) {
   fs::current_path(shallow / "sub");
   CodeStates states({});
   EXPECT_EQ(text_of(states.open("HEAD").folder / "a.py"), "2");
-  EXPECT_THAT(refusal_of({}, [&] { states.open("v1"); }), HasSubstr("a commit of this repository"));
+  EXPECT_THAT(refusal_of({}, [&] { states.open("v1"); }),
+              HasSubstr("a commit that this shallow clone has (git fetch --unshallow"));
+}
+
+TEST_F(CodeStatesTest, ThatCannotBeCheckedOutAreToldAndLeaveNothing) {
+  const std::string before = seen();
+  write_text(top() / ".git/worktrees", "no folder");
+  {
+    CodeStates states({});
+    EXPECT_THAT(refusal_of({}, [&] { states.open("v1"); }), HasSubstr("cannot be checked out: "));
+  }
+  fs::remove(top() / ".git/worktrees");
+  EXPECT_EQ(seen(), before);
+}
+
+TEST_F(CodeStatesTest, AreNotMadeOnAFullDisk) {
+  constexpr std::size_t kFile = 1 << 20, kRoom = 64 << 10;
+  write_text(top() / "large.bin", std::string(kFile, 'x'));
+  git("add -A && git commit -qm large && git tag large");
+  write_text(top() / "data", std::string(kFile, 'x'));
+  const std::string before = seen();
+  {
+    const FullDisk full(kRoom);
+    CodeStates states({{"../data"}, ""});
+    EXPECT_THAT(refusal_of({}, [&] { states.open("large"); }),
+                HasSubstr("cannot be checked out: "));
+    EXPECT_THAT(refusal_of({}, [&] { states.open("v1"); }),
+                HasSubstr("../data cannot be brought into a state: "));
+  }
+  EXPECT_EQ(seen(), before);
 }
 
 TEST_F(CodeStatesTest, AreBuiltInEnvironmentsOfTheirOwn) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "tests/command.h"
 #include "tests/temporary_folder.h"
@@ -115,6 +116,38 @@ TEST_F(Validate, ComparesTheWorkingFolderAndSeedsIt) {
   EXPECT_FALSE(fs::exists(top() / "library/__pycache__"));
 }
 
+/// Two folders without a reference: nobody can say which one is right, but where they part.
+TEST_F(Validate, NamesTheFirstModuleOfTwoStatesThatTrainOtherwise) {
+  make("inner-module");
+  for (const char* name : {"old", "new"}) {
+    fs::create_directories(top() / name);
+    write_text(top() / name / "head.py",
+               fmt::format("FACTOR = {}\n", std::string_view(name) == "old" ? 1 : 2));
+    write_text(top() / name / "train.py",
+               "import torch\nfrom torch import nn\nimport head\n"
+               "class Head(nn.Linear):\n"
+               "    def forward(self, x):\n"
+               "        return super().forward(x) * head.FACTOR\n"
+               "torch.manual_seed(0)\n"
+               "m = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), Head(4, 1))\n"
+               "o = torch.optim.SGD(m.parameters(), 0.1)\n"
+               "for i in range(3):\n"
+               "    m(torch.ones(2, 4)).square().mean().backward(), o.step(), o.zero_grad()\n");
+  }
+  const Outcome outcome = in_repository(fmt::format(
+      "{} validate --before old --after new --out {} --format summary -- python3 train.py",
+      kLockstep, out().string()));
+  EXPECT_EQ(outcome.status, 2) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("2 jobs to run: 1 cell in 2 states\n"));
+  EXPECT_THAT(outcome.err, HasSubstr("before and after run again, with the modules of step 1"));
+  EXPECT_EQ(summary()["comparisons"][0]["outcome"], "NOT DECIDED");
+  const std::string sentence = summary()["comparisons"][0]["sentence"];
+  EXPECT_THAT(sentence, HasSubstr("the states train otherwise: DIFFERENT: "));
+  EXPECT_THAT(sentence, HasSubstr("First module that differs: 2, after 1, which agrees"));
+  EXPECT_THAT(sentence, HasSubstr("a reference tells: --reference"));
+  EXPECT_THAT(outcome.out, HasSubstr(" MiB a rank"));
+}
+
 TEST_F(Validate, LeavesNothingWhenItIsInterrupted) {
   make("inner-module");
   const std::string before = seen();
@@ -174,6 +207,7 @@ struct Repair {
   const char* branch;
   int status;
   const char* answer;
+  bool has_modules = false;  ///< a side differs in its values, so it runs again with modules
 };
 
 class EachRepair : public Validate, public testing::WithParamInterface<Repair> {};
@@ -185,17 +219,20 @@ TEST_P(EachRepair, HasItsOutcome) {
   const Outcome outcome = validate(fmt::format("main..{}", repair.branch));
   EXPECT_EQ(outcome.status, repair.status) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr(fmt::format("\n{}", repair.answer)));
+  const bool has_modules =
+      outcome.out.find("norms of outputs of modules agree") != std::string::npos;
+  EXPECT_EQ(has_modules, repair.has_modules) << outcome.out;
   expect_nothing_left(before);
 }
 
 constexpr Repair kRepairs[] = {
-    {"inner-module", "fix", 0, "FIXED: equal"},
-    {"inner-module", "wrong-fix", 1, "STILL THERE: all 8 gradients differ in step 1"},
+    {"inner-module", "fix", 0, "FIXED: equal", true},
+    {"inner-module", "wrong-fix", 1, "STILL THERE: all 8 gradients differ in step 1", true},
     {"inner-module", "nothing", 1, "NOT SHOWN: the changed files were never imported"},
     {"checkpoint", "wrong-fix", 1, "STILL THERE: B raised an error at train.py"},
     {"checkpoint", "nothing", 1, "NOT SHOWN: the changed files were never imported"},
     {"tiles", "fix", 0, "FIXED: equal"},
-    {"tiles", "wrong-fix", 1, "STILL THERE: 4 of 8 gradients differ in step 1"},
+    {"tiles", "wrong-fix", 1, "STILL THERE: 4 of 8 gradients differ in step 1", true},
     {"tiles", "nothing", 1, "NOT SHOWN: the changed files were never imported"}};
 
 INSTANTIATE_TEST_SUITE_P(Soak, EachRepair, testing::ValuesIn(kRepairs));
@@ -224,6 +261,46 @@ TEST_P(ValidateInSoak, BuildsEachStateInAnEnvironmentOfItsOwn) {
                "python3 -m torch.distributed.run --standalone --nproc-per-node 2 train.py");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("\nFIXED: equal"));
+}
+
+/// The second time with the references of the first, as long as nothing of them changed.
+TEST_P(ValidateInSoak, TakesTheReferencesOfAnEarlierRun) {
+  make("inner-module");
+  ASSERT_EQ(validate("main..fix").status, 0);
+  const std::string earlier = out().string() + "-earlier";
+  fs::rename(out(), earlier);
+  const Outcome again = validate("main..fix --reuse " + earlier);
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("the run in " + earlier + "/reference)"));
+  EXPECT_THAT(again.err, HasSubstr("the run in " + earlier + "/reference-before)"));
+  EXPECT_THAT(again.out, HasSubstr("\nFIXED: equal"));
+  EXPECT_THAT(again.out, HasSubstr("reference is the run in " + earlier));
+  const Outcome other = validate("main..wrong-fix --reuse " + earlier);
+  EXPECT_EQ(other.status, 1);
+  EXPECT_THAT(other.err, HasSubstr("reference runs again: it is of another commit"));
+  EXPECT_THAT(other.err, HasSubstr("the run in " + earlier + "/reference-before)"));
+  const Outcome none = validate("main..fix --reuse " + top().string());
+  EXPECT_EQ(none.status, 64);
+  EXPECT_THAT(none.err, HasSubstr("the folder of a run of 'lockstep validate'"));
+}
+
+/// On one rank, which never comes to the line that the commit changes.
+TEST_P(ValidateInSoak, TellsThatNoChangedLineWasExecuted) {
+  make("inner-module");
+  const Outcome commit = in_repository(
+      "git checkout --quiet -b never main && sed -i 's/DistributedDataParallel(model)/"
+      "DistributedDataParallel(model, static_graph=True)/' library/training.py && "
+      "git -c user.name=a -c user.email=a@b commit --quiet --all --message never");
+  ASSERT_EQ(commit.status, 0) << commit.err;
+  const Outcome plain = validate("main..never", "python3 train.py");
+  EXPECT_EQ(plain.status, 1) << plain.err;
+  EXPECT_THAT(plain.out, HasSubstr("NOT SHOWN BEFORE THE FIX: equal, bit for bit"));
+  const Outcome traced = validate("main..never --coverage", "python3 train.py");
+  EXPECT_EQ(traced.status, 1) << traced.err;
+  EXPECT_THAT(traced.out,
+              HasSubstr("NOT SHOWN: no rank executed a changed line: library/training"));
+  const Outcome executed = validate("main..never --coverage", kJob);
+  EXPECT_THAT(executed.out, HasSubstr("STILL THERE")) << "the fault is another one";
 }
 
 INSTANTIATE_TEST_SUITE_P(Soak, ValidateInSoak, testing::Values(0));

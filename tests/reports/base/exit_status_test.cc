@@ -17,9 +17,8 @@
 namespace lockstep {
 namespace {
 
-using enum ExitStatus;
-
 TEST(ExitStatuses, OfSeveralTheWorstCounts) {
+  using enum ExitStatus;
   EXPECT_EQ(worse(as_expected, not_applicable), not_applicable);
   EXPECT_EQ(worse(not_applicable, undecided), undecided);
   EXPECT_EQ(worse(undecided, failed), failed);
@@ -43,6 +42,7 @@ TEST(ExitStatuses, EachHasOneMeaningAndOnePlace) {
 }
 
 TEST(ExitStatuses, ThoseOfErrorsAreAmongThem) {
+  using enum ExitStatus;
   EXPECT_EQ(exit_status(Error::Kind::unmet), failed);
   EXPECT_EQ(exit_status(Error::Kind::usage), usage);
   EXPECT_EQ(exit_status(Error::Kind::internal), defect);
@@ -92,6 +92,7 @@ TEST(ExitStatuses, OfACommandAreItsOwn) {
 }
 
 TEST(ExitStatuses, OfEveryCommandBeginWithSuccessAndHaveUsageAndDefect) {
+  using enum ExitStatus;
   std::map<std::string_view, std::vector<ExitStatus>> commands;
   for (const CommandExit& entry : kCommandExits) commands[entry.command].push_back(entry.status);
   EXPECT_EQ(commands.size(), 12U);

@@ -110,6 +110,69 @@ TEST(Fix, IsNotDecidedWithoutAMeasureInBothStates) {
   EXPECT_EQ(outcome_of_fix(fix), FixOutcome::still_there) << "whatever the measure is before";
 }
 
+TEST(Fix, IsNotDecidedIfTheFaultAfterItDoesNotRepeat) {
+  Comparison fix = validated_fix();
+  fix.pairs[1] = literal_pair(different);
+  EXPECT_EQ(outcome_of_fix(fix), FixOutcome::still_there);
+  fix.code->unrepeatable = Unrepeatable::after;
+  EXPECT_EQ(outcome_of_fix(fix), FixOutcome::not_decided);
+  EXPECT_EQ(status_of(fix), ExitStatus::undecided);
+  EXPECT_THAT(heading_of(fix), StartsWith("NOT DECIDED: after the fix, two runs of the same"));
+  fix.pairs[1] = literal_pair(equal);
+  fix.code->unrepeatable = Unrepeatable::before;
+  EXPECT_EQ(outcome_of_fix(fix), FixOutcome::fixed) << "the reference repeats, and so does B";
+  EXPECT_THAT(details_of(fix), testing::Contains(HasSubstr("before the fix, two runs")));
+}
+
+TEST(Fix, IsNotShownIfNoChangedLineWasExecuted) {
+  Comparison fix = validated_fix();
+  fix.pairs[0] = fix.pairs[1];
+  fix.code->lines = {3, 1, {"src/a.py:7-8"}};
+  EXPECT_THAT(heading_of(fix), StartsWith("NOT SHOWN BEFORE THE FIX: equal"));
+  EXPECT_THAT(details_of(fix), testing::Contains("of 3 changed lines of code in them, ranks "
+                                                 "executed 1, not src/a.py:7-8"));
+  fix.code->lines = {2, 0, {"src/a.py:7-8"}};
+  EXPECT_EQ(outcome_of_fix(fix), FixOutcome::not_shown);
+  EXPECT_EQ(heading_of(fix), "NOT SHOWN: no rank executed a changed line: src/a.py:7-8");
+}
+
+/// The state before, A, and the state after, B. Whatever B does, nobody knows what is right.
+TEST(Fix, IsNeverCalledFixedWithoutAReference) {
+  const auto fix = [](SideOutcome before, SideOutcome after, Likeness likeness) {
+    Comparison comparison;
+    comparison.purpose = ComparisonPurpose::fix;
+    comparison.pairs = {literal_pair(likeness, after)};
+    comparison.pairs[0].sides[0].outcome = before;
+    if (before != trained)
+      comparison.pairs[0].sides[0].fault =
+          literal_ending(FindingKind::rank_raised_error, "raised an error in step 1: twice");
+    comparison.pairs[0].result = {};
+    conclude(comparison.pairs[0]);
+    return comparison;
+  };
+  for (const SideOutcome fault : {raised, out_of_memory, hung, died, ranks_differ, not_finite}) {
+    const Comparison gone = fix(fault, trained, equal);
+    EXPECT_EQ(outcome_of_fix(gone), FixOutcome::not_decided) << name(fault);
+    EXPECT_EQ(status_of(gone), ExitStatus::undecided);
+    EXPECT_EQ(outcome_of_fix(fix(fault, fault, equal)), FixOutcome::still_there) << name(fault);
+    EXPECT_EQ(outcome_of_fix(fix(trained, fault, equal)), FixOutcome::new_fault) << name(fault);
+    EXPECT_EQ(status_of(fix(trained, fault, equal)), ExitStatus::failed);
+  }
+  const Comparison gone = fix(raised, trained, equal);
+  EXPECT_THAT(heading_of(gone), StartsWith("NOT DECIDED: the fault is gone: before, it raised an"));
+  EXPECT_THAT(heading_of(gone), HasSubstr("--reference 'python train.py'"));
+  EXPECT_THAT(rows_of(gone).at(0).outcome, HasSubstr("raised an error in step 1"));
+  EXPECT_EQ(rows_of(gone).at(1).outcome, "trained");
+  const Comparison other = fix(trained, trained, different);
+  EXPECT_EQ(outcome_of_fix(other), FixOutcome::not_decided);
+  EXPECT_THAT(heading_of(other), HasSubstr("the states train otherwise: DIFFERENT: "));
+  EXPECT_EQ(outcome_of_fix(fix(trained, trained, undecided)), FixOutcome::not_decided);
+  const Comparison same = fix(trained, trained, equal);
+  EXPECT_EQ(outcome_of_fix(same), FixOutcome::not_shown);
+  EXPECT_EQ(status_of(same), ExitStatus::failed);
+  EXPECT_THAT(heading_of(same), StartsWith("NOT SHOWN: both states train alike: equal"));
+}
+
 TEST(Fix, OfAMatrixIsShownByOneCell) {
   Comparison shown = validated_fix(), other = validated_fix();
   shown.cell = "ranks=2";

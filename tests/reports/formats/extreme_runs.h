@@ -136,11 +136,14 @@ inline std::vector<std::pair<std::string, RunRecord>> extreme_runs(int findings)
     for (StepDifference& step : pair.steps) step.tensors[0].name += kNasty;
     pair.result.reason += kNasty;
   }
+  RunRecord no_reference = fix;
+  no_reference.comparisons[0].pairs.pop_back();
   Comparison missing;
   missing.failure = "the job was not compared: " + std::string(kNasty);
   return {{"nothing", {}},
           {"comparison", run_with(comparison)},
           {"fix", fix},
+          {"fix-without-reference", no_reference},
           {"hostile-comparison", hostile_comparison},
           {"missing-comparison", run_with(missing)},
           {"no-findings", literal_run_of({literal_fixed(1), literal_buggy()})},

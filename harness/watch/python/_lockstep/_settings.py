@@ -27,6 +27,7 @@ class Settings:
         self.threads = "1"  # that measure large values; "auto": on cores that the job leaves idle
         self.sources = ()  # folders whose executed files are recorded
         self.seed = None  # of rank 0, before the script begins
+        self.tracer = None  # of lines, if any are traced
         self.pid = os.getpid()
 
     def history_rows(self):
@@ -61,6 +62,10 @@ def from_environment():
     settings.history_bytes = int(word("HISTORY_BYTES", "0"))
     settings.sources = tuple(filter(None, word("SOURCES").split("\n")))
     settings.seed = int(word("SEED")) if word("SEED") else None
+    if word("LINES"):
+        from _lockstep._lines import Tracer
+
+        settings.tracer = Tracer(word("LINES"))
     return settings
 
 

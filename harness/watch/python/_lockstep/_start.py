@@ -91,6 +91,8 @@ def install():
         from _lockstep import _seed
 
         _seed.seed_python(_seed.seed_of_process(_settings.current.seed))
+    if _settings.current is not None and _settings.current.tracer is not None:
+        _settings.current.tracer.start()
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 

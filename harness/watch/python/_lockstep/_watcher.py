@@ -9,6 +9,7 @@ import threading
 from _lockstep import _configuration, _files, _library, _precision, _settings, _stalls
 from _lockstep._also import Also, MicroBatches
 from _lockstep._data import Data
+from _lockstep._execution import Execution
 from _lockstep._machines import ranks_of_machine, rendezvous, threads_of
 from _lockstep._modules import Modules
 from _lockstep._objects import objects_of
@@ -18,7 +19,6 @@ from _lockstep._placement import is_stand_in
 from _lockstep._process import (at_end, has_died, has_joined, is_child, knows_rank, note_elsewhere, rank_and_world,
                                was_observed)
 from _lockstep._rows import Named, Rows
-from _lockstep._sources import Sources
 from _lockstep._start import say, tell_of_namesake
 from _lockstep._traffic import StepTraffic, Traffic, counts_of_groups, sizes_of_named_groups
 
@@ -70,7 +70,7 @@ class Watcher:
         self._lock = threading.Lock()
         self._note_lock = threading.Lock()
         self._parent = 0  # process, when the observation began
-        self._sources = Sources(self._settings.sources)
+        self._execution = Execution(torch, self._settings.sources)
         self._error_place = ""  # of the error that ends this rank
         self._unnoted = ""  # why this rank is no longer observed, until that is on record
         self._says_copies = settings.keeps_before
@@ -491,7 +491,7 @@ class Watcher:
         self._watch.use_threads(threads_of(self._settings.threads, self._torch, rank, world))
         self._process_configuration = _configuration.of_process(self._torch)
         self._note()
-        self._sources.write(self._settings.folder, rank)
+        self._execution.write(self._settings.folder, rank, False)
         if rank == 0:
             tell_of_namesake()
         if Watcher._ends_with != self._pid:
@@ -564,7 +564,7 @@ class Watcher:
         if error is not None:
             self._error_place = _stalls.place_of_error(error)
         self._note()
-        self._sources.write(self._settings.folder, self._rank)
+        self._execution.write(self._settings.folder, self._rank, True)
         self._watch.end(None if error is None else
                         ("%s: %s" % (type(error).__name__, error)).rstrip(": "))
         watch, self._watch = self._watch, None  # also if it cannot be closed

@@ -1,13 +1,9 @@
-#include "harness/validate/executed_files.h"
+#include "harness/validate/fixed_code.h"
 
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
-
-#include "harness/record/rank_files.h"
-#include "reports/base/regular_file.h"
 
 namespace lockstep {
 
@@ -15,21 +11,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uint64_t kLargest = 64 << 20;
-
-/// The path of an executed file in its state; empty: it is of none.
-std::string path_in(const CodeState& state, const std::string& file) {
-  for (const fs::path& top : {state.top, state.environment}) {
-    if (top.empty() || !file.starts_with(top.string() + "/")) continue;
-    return file.substr(top.string().size() + 1);
-  }
-  return "";
-}
-
 /// By path in the state.
 std::map<std::string, std::string> own_files(const ExecutedState& side) {
   std::map<std::string, std::string> own;
-  for (const auto& [file, digest] : side.files.digests) {
+  for (const auto& [file, digest] : side.execution.digests) {
     if (std::string path = path_in(side.state, file); !path.empty()) own.emplace(path, digest);
   }
   return own;
@@ -64,8 +49,8 @@ bool is_in(const std::vector<std::string>& paths, const std::string& path) {
 std::vector<std::string> shared_files(const ExecutedState& before, const ExecutedState& after) {
   std::vector<std::string> shared;
   if (before.state.top == after.state.top) return shared;  // they differ in their environments
-  for (const auto& [file, digest] : before.files.digests) {
-    if (!after.files.digests.contains(file)) continue;
+  for (const auto& [file, digest] : before.execution.digests) {
+    if (!after.execution.digests.contains(file)) continue;
     for (const std::string& source : {before.state.sources.back(), after.state.sources.back(),
                                       before.state.top.string(), after.state.top.string()}) {
       if (!file.starts_with(source + "/")) continue;
@@ -80,30 +65,19 @@ std::vector<std::string> shared_files(const ExecutedState& before, const Execute
 
 }  // namespace
 
-void ExecutedFiles::add(const ExecutedFiles& other) {
-  digests.insert(other.digests.begin(), other.digests.end());
-  is_known = is_known || other.is_known;
-}
-
-ExecutedFiles executed_files(const fs::path& files) {
-  ExecutedFiles executed;
-  for (const int rank : ranks_with_file(files, ".files.json")) {
-    const std::string text = read_text(rank_file(files, rank, ".files.json"), kLargest);
-    const auto json = nlohmann::json::parse(text, nullptr, false);
-    if (!json.is_object()) continue;
-    executed.is_known = true;
-    for (const auto& [file, digest] : json.items()) {
-      if (digest.is_string()) executed.digests.emplace(file, digest.get<std::string>());
-    }
+std::string path_in(const CodeState& state, const std::string& file) {
+  for (const fs::path& top : {state.top, state.environment}) {
+    if (top.empty() || !file.starts_with(top.string() + "/")) continue;
+    return file.substr(top.string().size() + 1);
   }
-  return executed;
+  return "";
 }
 
 FixedCode fixed_code(const ExecutedState& before, const ExecutedState& after,
                      const std::optional<std::vector<std::string>>& changed) {
   FixedCode code;
   code.states = {before.state.title, after.state.title};
-  code.is_seen = before.files.is_known && after.files.is_known;
+  code.is_seen = before.execution.is_known && after.execution.is_known;
   const auto of_before = own_files(before), of_after = own_files(after);
   const std::set<std::string> differ = differing(of_before, of_after);
   code.changed = changed.value_or(std::vector<std::string>(differ.begin(), differ.end()));
@@ -114,7 +88,8 @@ FixedCode fixed_code(const ExecutedState& before, const ExecutedState& after,
   std::vector<std::string> changed_here;  // which say best what was not tried
   std::ranges::copy_if(code.shared, std::back_inserter(changed_here),
                        [&](const auto& path) { return is_in(code.changed, path); });
-  if (!changed_here.empty()) code.shared = changed_here;
+  // One that did not change is the same on both sides, whoever has it.
+  if (changed || !changed_here.empty()) code.shared = changed_here;
   // A compiled extension that differs, which no commit has.
   for (const std::string& path : differ) {
     const bool is_of_both = of_before.contains(path) && of_after.contains(path);

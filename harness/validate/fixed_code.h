@@ -1,32 +1,24 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "harness/validate/code_states.h"
+#include "harness/validate/job_execution.h"
 #include "reports/record/comparison.h"
 
 namespace lockstep {
 
-/// Files that the ranks of a job executed, as absolute paths, with their digests.
-struct ExecutedFiles {
-  std::map<std::string, std::string> digests;
-  bool is_known = false;  ///< a rank said so
-
-  void add(const ExecutedFiles& other);
-};
-
-/// Reads what the hooks of a job's ranks wrote: `rank-N.files.json`. `files`: of the job.
-ExecutedFiles executed_files(const std::filesystem::path& files);
-
 /// A state and what its jobs executed.
 struct ExecutedState {
   const CodeState& state;
-  ExecutedFiles files;
+  const JobExecution& execution;
 };
+
+/// The path of an executed file in its state; empty: it is of none.
+std::string path_in(const CodeState& state, const std::string& file);
 
 /// What a fix changed and what of it was executed. `changed`: files that differ between two
 /// commits, relative to their tops; absent: those of the executed ones that differ.

@@ -1,4 +1,4 @@
-#include "harness/validate/executed_files.h"
+#include "harness/validate/fixed_code.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,9 +18,9 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 /// Two states of a checkout, each with a.py and b.py.
-class ExecutedFilesTest : public testing::Test {
+class FixedCodeTest : public testing::Test {
  protected:
-  ExecutedFilesTest() {
+  FixedCodeTest() {
     for (const char* name : {"one", "two", "checkout"}) {
       fs::create_directories(folder_.path() / name);
       for (const char* file : {"a.py", "b.py"}) write_text(folder_.path() / name / file, "");
@@ -36,14 +36,14 @@ class ExecutedFilesTest : public testing::Test {
   }
 
   /// "one/a.py" with its digest.
-  ExecutedFiles files(const std::vector<std::pair<std::string, std::string>>& all) const {
-    ExecutedFiles files;
+  JobExecution files(const std::vector<std::pair<std::string, std::string>>& all) const {
+    JobExecution files;
     files.is_known = true;
     for (const auto& [file, digest] : all) files.digests[(folder_.path() / file).string()] = digest;
     return files;
   }
 
-  FixedCode code(const ExecutedFiles& before, const ExecutedFiles& after,
+  FixedCode code(const JobExecution& before, const JobExecution& after,
                  const std::optional<std::vector<std::string>>& changed) const {
     const CodeState one = state("one"), two = state("two");
     return fixed_code({one, before}, {two, after}, changed);
@@ -52,18 +52,7 @@ class ExecutedFilesTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(ExecutedFilesTest, AreThoseOfAllRanks) {
-  write_text(folder_.path() / "rank-0.files.json", R"({"/x/a.py": "1"})");
-  write_text(folder_.path() / "rank-1.files.json", R"({"/x/b.py": "2", "/x/c.py": 3})");
-  write_text(folder_.path() / "rank-2.files.json", "torn");
-  const ExecutedFiles found = executed_files(folder_.path());
-  EXPECT_TRUE(found.is_known);
-  EXPECT_THAT(found.digests,
-              ElementsAre(testing::Pair("/x/a.py", "1"), testing::Pair("/x/b.py", "2")));
-  EXPECT_FALSE(executed_files(folder_.path() / "one").is_known);
-}
-
-TEST_F(ExecutedFilesTest, ThatChangedAreToldFromOthers) {
+TEST_F(FixedCodeTest, TellsExecutedFilesThatChangedFromOthers) {
   const FixedCode found = code(files({{"one/a.py", "1"}, {"one/b.py", "1"}}),
                                files({{"two/a.py", "2"}, {"two/b.py", "1"}}), {{"a.py", "c.py"}});
   EXPECT_THAT(found.executed, ElementsAre("a.py"));
@@ -72,7 +61,7 @@ TEST_F(ExecutedFilesTest, ThatChangedAreToldFromOthers) {
   EXPECT_FALSE(is_unexecuted(found));
 }
 
-TEST_F(ExecutedFilesTest, OfAChangeThatNobodyImports) {
+TEST_F(FixedCodeTest, IsUnexecutedIfNobodyImportsWhatChanged) {
   const auto one = files({{"one/a.py", "1"}}), two = files({{"two/a.py", "1"}});
   EXPECT_TRUE(is_unexecuted(code(one, two, {{"b.py"}})));
   EXPECT_TRUE(is_unexecuted(code(one, two, {{"b.py", "README.md"}})));
@@ -81,22 +70,23 @@ TEST_F(ExecutedFilesTest, OfAChangeThatNobodyImports) {
   EXPECT_FALSE(is_unexecuted(code(one, two, std::nullopt))) << "folders may differ in more";
 }
 
-TEST_F(ExecutedFilesTest, OfOneFolderOnBothSidesAreNoStates) {
+TEST_F(FixedCodeTest, IsSharedIfBothSidesImportedItFromOneFolder) {
   const auto both = files({{"checkout/a.py", "1"}, {"checkout/b.py", "1"}});
   EXPECT_THAT(code(both, both, {{"b.py"}}).shared, ElementsAre("b.py"));
-  EXPECT_THAT(code(both, both, {{"c.py"}}).shared, ElementsAre("a.py", "b.py"));
+  EXPECT_THAT(code(both, both, {{"c.py"}}).shared, IsEmpty()) << "they are the same in both states";
+  EXPECT_THAT(code(both, both, std::nullopt).shared, ElementsAre("a.py", "b.py"));
   EXPECT_THAT(code(both, files({{"two/a.py", "1"}}), {{"a.py"}}).shared, IsEmpty());
   const auto environment = files({{"checkout/.venv/torch.py", "1"}});
   EXPECT_THAT(code(environment, environment, {{"a.py"}}).shared, IsEmpty())
       << "no state has that file";
 }
 
-TEST_F(ExecutedFilesTest, OfExtensionsCountByTheirContent) {
+TEST_F(FixedCodeTest, CountsExtensionsByTheirContent) {
   const FixedCode found = code(files({{"one/x.so", "1"}}), files({{"two/x.so", "2"}}), {{"x.cc"}});
   EXPECT_THAT(found.executed, ElementsAre("x.so"));
 }
 
-TEST_F(ExecutedFilesTest, OfTwoEnvironmentsAreComparedInThem) {
+TEST_F(FixedCodeTest, ComparesFilesOfTwoEnvironmentsInThem) {
   CodeState old = state("checkout"), recent = state("checkout");
   old.environment = folder_.path() / "one";
   recent.environment = folder_.path() / "two";
