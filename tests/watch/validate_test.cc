@@ -219,8 +219,7 @@ TEST_P(EachRepair, HasItsOutcome) {
   const Outcome outcome = validate(fmt::format("main..{}", repair.branch));
   EXPECT_EQ(outcome.status, repair.status) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr(fmt::format("\n{}", repair.answer)));
-  const bool has_modules =
-      outcome.out.find("norms of outputs of modules agree") != std::string::npos;
+  const bool has_modules = outcome.out.find("\nmodules: the norms of ") != std::string::npos;
   EXPECT_EQ(has_modules, repair.has_modules) << outcome.out;
   expect_nothing_left(before);
 }
