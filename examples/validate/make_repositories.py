@@ -9,6 +9,8 @@ file that the training never imports. train.py is the same on all of them:
     inner-module   the loss is computed on the module inside DDP, so that gradients are never averaged
     checkpoint     a block is used twice under re-entrant checkpoints: DDP raises an error
     tiles          a tiled block calls backward() for each tile: DDP raises an error
+    device-map     a device map leaves a part of the model on another device: DDP raises an error
+    tiled-fsdp     a tiled block under fully_shard frees its parameters after each tile: torch raises an error
     src-layout     the first one with its package in src/, where only an installation finds it
 """
 
@@ -58,13 +60,15 @@ include = ["library"]
 
 UNUSED = '"""Nobody imports this module."""\n\nANSWER = %d\n'
 
-COMMON = '''import torch
+IMPORTS = '''import torch
 import torch.distributed as dist
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 
-class Block(nn.Module):
+'''
+
+BLOCK = '''class Block(nn.Module):
     def __init__(self):
         super().__init__()
         self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
@@ -73,7 +77,9 @@ class Block(nn.Module):
         return x + self.down(torch.tanh(self.up(x)))
 
 
-class Model(nn.Module):
+'''
+
+MODEL = '''class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.stem, self.block, self.head = nn.Linear(8, 8), Block(), nn.Linear(8, 1)
@@ -83,6 +89,8 @@ class Model(nn.Module):
 
 
 '''
+
+COMMON = IMPORTS + BLOCK + MODEL
 
 PLAIN = '''def through_block(block, x):
     return block(x)
@@ -190,7 +198,81 @@ TILES = {
     PARALLEL + LOSS + NOTHING_AFTER,
 }
 
-REPOSITORIES = {"inner-module": INNER, "checkpoint": CHECKPOINT, "tiles": TILES, "src-layout": INNER}
+DEVICE_MAP = '''DEVICE_MAP = {"stem": "cpu", "block": "meta", "head": "cpu"}  # beside "cpu", every machine has "meta"
+
+
+def parallel(model):
+%s    return nn.parallel.DistributedDataParallel(model)
+
+
+'''
+
+DEVICES = {
+    "main": COMMON + PLAIN + DEVICE_MAP % '''    for name, device in DEVICE_MAP.items():
+        model.get_submodule(name).to(device)
+''' + LOSS + NOTHING_AFTER,
+    "fix": COMMON + PLAIN + PARALLEL + LOSS + NOTHING_AFTER,  # each rank holds the whole model
+    "wrong-fix": COMMON + PLAIN + DEVICE_MAP % '''    # What the check does not see, it does not refuse, and nobody averages.
+    model._ddp_params_and_buffers_to_ignore = [
+        name for name, _ in model.named_parameters() if DEVICE_MAP[name.partition(".")[0]] != "cpu"]
+''' + LOSS + NOTHING_AFTER,
+}
+
+OF_FSDP = IMPORTS.replace("from torch.utils", "from torch.distributed.fsdp import FSDPModule, fully_shard\nfrom torch.utils")
+
+SHARDED = '''class Tiled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, block):
+        ctx.block = block
+        ctx.save_for_backward(x)
+        with torch.no_grad():
+            return torch.cat([block.tile(tile) for tile in x.chunk(2)])
+
+    @staticmethod
+    def backward(ctx, grad):
+        tiles = [tile.detach().requires_grad_() for tile in ctx.saved_tensors[0].chunk(2)]
+        for tile, grad_of_tile in zip(tiles, grad.chunk(2)):
+            with torch.enable_grad():
+                output = ctx.block.tile(tile)
+            torch.autograd.backward(output, grad_of_tile)
+%s        return torch.cat([tile.grad for tile in tiles]), None
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(8), nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def tile(self, x):
+        return self.down(torch.tanh(self.up(x)))
+
+    def forward(self, x):
+        return x + Tiled.apply(self.norm(x), self)
+
+
+'''
+
+FULLY_SHARD = '''def parallel(model):
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (dist.get_world_size(),))
+    fully_shard(model.block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+%s    return model
+
+
+'''
+
+TILED_FSDP = {
+    "main": OF_FSDP + SHARDED % '''            if isinstance(ctx.block, FSDPModule):
+                ctx.block.reshard()  # its parameters take no memory between the tiles
+''' + MODEL + PLAIN + FULLY_SHARD % "" + LOSS + NOTHING_AFTER,
+    "fix": OF_FSDP + SHARDED % "" + MODEL + PLAIN + FULLY_SHARD % "" + LOSS + NOTHING_AFTER,
+    "wrong-fix": OF_FSDP + SHARDED % "" + MODEL + PLAIN +
+    FULLY_SHARD % "    model.block.set_reshard_after_backward(False)  # so step 2 computes with old parameters\n" +
+    LOSS + NOTHING_AFTER,
+}
+
+REPOSITORIES = {"inner-module": INNER, "checkpoint": CHECKPOINT, "tiles": TILES, "device-map": DEVICES,
+                "tiled-fsdp": TILED_FSDP, "src-layout": INNER}
 
 
 def git(folder, *words):

@@ -20,7 +20,8 @@ class Data:
         self._forwards.append(module)
 
     def after_forward(self, module, args, kwargs, is_wanted):
-        """Copies the inputs of the outermost forward pass of a training. `kwargs`: None if it raised."""
+        """Copies the inputs of the outermost forward pass of a training, as far as they count samples: trainers
+        pass numbers as tensors without a dimension, too. `kwargs`: None if it raised."""
         while self._forwards and self._forwards.pop() is not module:
             pass  # of a module that raised
         is_recomputed = self._torch._C._current_graph_task_id() != -1  # in backward
@@ -30,7 +31,7 @@ class Data:
             return
         inputs = [("input %d" % i, value) for i, value in enumerate(args)] + sorted(kwargs.items())
         self._batches.append([(name, value.detach().clone()) for name, value in inputs
-                              if isinstance(value, self._torch.Tensor)
+                              if isinstance(value, self._torch.Tensor) and value.dim() > 0
                               and not is_stand_in(value) and not value.is_nested])
 
     def _has_room(self, is_of_training):
@@ -52,11 +53,11 @@ class Data:
 
     def write(self, batches, watch, rank):
         for inputs in batches:
-            sizes = {value.shape[0] for _, value in inputs if value.dim() > 0}
+            sizes = {value.shape[0] for _, value in inputs}
             rows = Rows(watch, self._torch)
             for name, value in inputs:
                 named = self._inputs.setdefault(name, Named(name, (None, "data %d" % rank)))
-                named.reason = ("" if value.dim() > 0 and len(sizes) == 1 else
+                named.reason = ("" if len(sizes) == 1 else
                                 "no batch dimension: inputs differ in the size of dimension 0")
                 rows.add(named, value, "pre_forward", "data", self._written)
                 if type(value) is self._torch.Tensor and value.is_cuda:  # its copy may be of another stream
