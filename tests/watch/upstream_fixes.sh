@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Validates fixes of real libraries, by two releases of them or by the two ways to use one: upstream_fixes.sh LOCKSTEP SOURCES
+# Validates fixes of real libraries, by two releases or by two ways to use one: upstream_fixes.sh LOCKSTEP SOURCES
 #
 # Installs pinned releases below the user's cache, unless they are there. Exits with 77 if they cannot be installed.
 set -uo pipefail
