@@ -152,6 +152,8 @@ foreach(test OfAutocastIsNoDifference OfAutocastHidesNoFault
 endforeach()
 lockstep_soak(watch watched_real_trainers
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/watch/real_trainers.sh ${lockstep} ${PROJECT_SOURCE_DIR})
+lockstep_soak(watch validated_upstream_fixes
+              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/watch/upstream_fixes.sh ${lockstep} ${PROJECT_SOURCE_DIR})
 
 lockstep_soak(package a_loop_of_libtorch_finds_the_library
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/package/libtorch_test.sh ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR}

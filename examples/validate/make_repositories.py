@@ -218,7 +218,8 @@ DEVICES = {
 ''' + LOSS + NOTHING_AFTER,
 }
 
-OF_FSDP = IMPORTS.replace("from torch.utils", "from torch.distributed.fsdp import FSDPModule, fully_shard\nfrom torch.utils")
+OF_FSDP = IMPORTS.replace(
+    "from torch.utils", "from torch.distributed.fsdp import FSDPModule, fully_shard\nfrom torch.utils")
 
 SHARDED = '''class Tiled(torch.autograd.Function):
     @staticmethod

@@ -160,6 +160,12 @@ LISTED = {
     ("docs/wheel.md", "lockstep run 'loss*' --ranks 2"): Listed(slow=True),
     ("docs/wheel.md", "ci/wheel"): IN_SOAK,
     ("docs/wheel.md", "ci/wheel catalogue"): IN_SOAK,
+    ("docs/references.md",
+     "lockstep validate --reference 'python with_torch.py' -- torchrun --nproc-per-node 2 with_torch.py"):
+        Listed(before="cp examples/validate/references/with_torch.py .", slow=True),
+    **{("docs/references.md", "lockstep validate --reference 'python with_%s.py' -- torchrun --nproc-per-node 2 "
+        "with_%s.py" % (name, name)): Listed(cannot="needs %s; the soak runs it" % name)
+       for name in ("accelerate", "transformers", "lightning")},
     ("docs/torch-releases.md", "ci/torch-matrix"): MATRIX,
     ("docs/torch-releases.md", "ci/torch-matrix 2.6.0 2.12.0"): MATRIX,
 }

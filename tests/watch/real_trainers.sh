@@ -5,15 +5,9 @@
 # installed.
 set -uo pipefail
 lockstep=$1 sources=$2
-environment=${XDG_CACHE_HOME:-$HOME/.cache}/lockstep/watch-trainers
+source "$sources/tests/watch/environments.sh"
+environment=$(trainers_environment) || exit 77
 python=$environment/bin/python
-if [[ ! -e $environment/installed ]]; then
-  rm -rf "$environment"
-  python3 -m venv "$environment"
-  "$environment/bin/pip" install --quiet torch==2.11.0 numpy transformers accelerate datasets trl lightning \
-    deepspeed || { echo "the trainers cannot be installed here"; exit 77; }
-  touch "$environment/installed"
-fi
 "$python" -m pip list 2>/dev/null | grep -Ei '^(torch|transformers|accelerate|trl|lightning|deepspeed) '
 
 folder=$(mktemp -d)
