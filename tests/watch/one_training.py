@@ -1,7 +1,7 @@
 """Four steps under DDP, or STEPS. With FAULT in the environment the loss is computed on the unwrapped module; with
 FAULT_FROM it is so from that step on. SAME_DATA: all ranks see the same samples. SCALED_FROM: gradients are doubled
 on all ranks from that step on. NOISE: they grow by 0.001 with each run; the file counts the runs. PAUSE: seconds in
-each step. CHECKPOINT, COMPILE: so is the module. WORKERS: data workers are forked before the ranks meet. END: how the
+each step. CHECKPOINT, COMPILE: so is the module. COUNT: its inputs have a number as a tensor, too. WORKERS: data workers are forked before the ranks meet. END: how the
 ranks end, `_exit` or `kill` (rank 1), or `first`: rank 1 raises before its first step, and its error says SAID, too.
 TOOL: rank 0 first runs a process of its own that trains."""
 
@@ -30,7 +30,7 @@ if "TOOL" in os.environ and dist.get_rank() == 0:
 
 
 class Model(nn.Sequential):
-    def forward(self, rows):
+    def forward(self, rows, count=None):
         if "CHECKPOINT" in os.environ:
             return checkpoint(super().forward, rows, use_reentrant=False)
         return super().forward(rows)
@@ -55,7 +55,8 @@ for step in range(int(os.environ.get("STEPS", "4"))):
     mine = 0 if "SAME_DATA" in os.environ else dist.get_rank()
     rows = torch.randn(6, 8, generator=torch.Generator().manual_seed(100 * step + mine))
     is_faulty = "FAULT" in os.environ or step + 1 >= int(os.environ.get("FAULT_FROM", "1000000"))
-    (module if is_faulty else wrapped)(rows).pow(2).mean().backward()
+    count = {"count": torch.tensor(6)} if "COUNT" in os.environ else {}
+    (module if is_faulty else wrapped)(rows, **count).pow(2).mean().backward()
     factor = 2.0 if step + 1 >= int(os.environ.get("SCALED_FROM", "1000000")) else 1.0
     factor *= 1 + 0.001 * earlier_runs
     if factor != 1:
