@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "harness/launch/interruption.h"
+#include "harness/launch/launcher.h"
 #include "reports/base/error.h"
 
 extern char** environ;
@@ -60,6 +61,20 @@ std::string program_of(const std::string& command,
   return command;
 }
 
+/// The words of a command that runs in `folder`: only newer systems have a function of their own to
+/// start a process elsewhere. `program`: as `program_of` found it. Throws Error (usage) without it.
+std::vector<std::string> words_in(const std::filesystem::path& folder, const std::string& program,
+                                  const std::vector<std::string>& command) {
+  const bool has_folder = program.find('/') != program.npos;
+  const std::string file = has_folder ? (folder / program).string() : find_program(program);
+  if (file.empty() || ::access(file.c_str(), X_OK) != 0) {
+    throw cannot_start(command.front(), std::strerror(file.empty() ? ENOENT : errno));
+  }
+  std::vector<std::string> words{"/usr/bin/env", "-C", folder.string(), program};
+  words.insert(words.end(), command.begin() + 1, command.end());
+  return words;
+}
+
 /// What a new process does before its program starts.
 class SpawnActions {
  public:
@@ -69,9 +84,6 @@ class SpawnActions {
       ::posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, place.output.c_str(),
                                          O_WRONLY | O_CREAT | O_APPEND, 0600);
       ::posix_spawn_file_actions_adddup2(&actions_, STDOUT_FILENO, STDERR_FILENO);
-    }
-    if (!place.folder.empty()) {
-      ::posix_spawn_file_actions_addchdir_np(&actions_, place.folder.c_str());
     }
   }
   ~SpawnActions() { ::posix_spawn_file_actions_destroy(&actions_); }
@@ -97,9 +109,13 @@ bool shares_terminal() {
 JobProcess::JobProcess(const std::vector<std::string>& command,
                        const std::vector<std::pair<std::string, std::string>>& variables,
                        const JobPlace& place) {
-  std::vector<std::string> words = command;
   std::vector<std::string> environment = environment_with(variables);
-  const std::string program = program_of(command.front(), variables);
+  std::string program = program_of(command.front(), variables);
+  std::vector<std::string> words = command;
+  if (!place.folder.empty()) {
+    words = words_in(place.folder, program, command);
+    program = words.front();
+  }
   const SpawnActions actions(place);
   const int failure = ::posix_spawnp(&pid_, program.c_str(), actions.get(), nullptr,
                                      pointers_to(words).data(), pointers_to(environment).data());

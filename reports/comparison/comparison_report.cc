@@ -74,9 +74,8 @@ std::string why_without_reference(FixOutcome outcome, const ComparedPair& pair) 
   const auto& [before, after] = pair.sides;
   if (outcome == FixOutcome::not_shown) return "both states train alike: " + verdict_in_words(pair);
   if (outcome != FixOutcome::not_decided) return outcome_of(after);
-  const std::string seen = before.fault
-                               ? "the fault is gone: before, it " + plain(before.fault->sentence)
-                               : "the states train otherwise: " + verdict_in_words(pair);
+  const std::string seen =
+      before.fault ? "the fault is gone" : "the states train otherwise: " + verdict_in_words(pair);
   return fmt::format(
       "{}. Whether the training is right now, a reference tells: --reference 'python train.py', "
       "one process with the whole batch",

@@ -159,7 +159,7 @@ TEST(Fix, IsNeverCalledFixedWithoutAReference) {
     EXPECT_EQ(status_of(fix(trained, fault, equal)), ExitStatus::failed);
   }
   const Comparison gone = fix(raised, trained, equal);
-  EXPECT_THAT(heading_of(gone), StartsWith("NOT DECIDED: the fault is gone: before, it raised an"));
+  EXPECT_THAT(heading_of(gone), StartsWith("NOT DECIDED: the fault is gone. Whether the"));
   EXPECT_THAT(heading_of(gone), HasSubstr("--reference 'python train.py'"));
   EXPECT_THAT(rows_of(gone).at(0).outcome, HasSubstr("raised an error in step 1"));
   EXPECT_EQ(rows_of(gone).at(1).outcome, "trained");
