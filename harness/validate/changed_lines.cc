@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "harness/record/whole_file.h"
 #include "harness/validate/git.h"
@@ -58,6 +61,29 @@ fs::path file_in(const CodeState& state, const std::string& path) {
   return {};
 }
 
+/// Lines of code that were not executed: "3-5". A row goes on over lines that are no code, but not
+/// over those that were executed.
+std::vector<std::string> missing_rows(const TracedLines& traced) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> rows;
+  bool goes_on = false;
+  for (const std::int64_t line : traced.code) {
+    const bool is_missing = !traced.executed.contains(line);
+    if (is_missing && goes_on) rows.back().second = line;
+    if (is_missing && !goes_on) rows.emplace_back(line, line);
+    goes_on = is_missing;
+  }
+  std::vector<std::string> texts;
+  for (const auto& [first, last] : rows) {
+    texts.push_back(first == last ? std::to_string(first) : fmt::format("{}-{}", first, last));
+  }
+  return texts;
+}
+
+std::int64_t count_executed(const TracedLines& traced) {
+  return std::ranges::count_if(traced.code,
+                               [&](std::int64_t line) { return traced.executed.contains(line); });
+}
+
 }  // namespace
 
 LineChanges changed_lines(const ExecutedState& before, const ExecutedState& after,
@@ -88,24 +114,11 @@ ChangedLines changed_lines_in(const JobExecution& execution, const CodeState& st
   ChangedLines lines;
   for (const auto& [file, traced] : execution.lines) {
     lines.count += static_cast<std::int64_t>(traced.code.size());
-    std::int64_t first = 0, last = 0;  // of missing ones in a row
-    const auto end_row = [&] {
-      if (first == 0) return;
-      const std::string row =
-          first == last ? std::to_string(first) : fmt::format("{}-{}", first, last);
+    const std::vector<std::string> rows = missing_rows(traced);
+    for (const std::string& row : rows) {
       lines.missing.push_back(fmt::format("{}:{}", path_in(state, file), row));
-      first = 0;
-    };
-    for (const std::int64_t line : traced.code) {
-      if (traced.executed.contains(line)) {
-        ++lines.executed;
-        end_row();
-        continue;
-      }
-      if (first == 0) first = line;
-      last = line;
     }
-    end_row();
+    lines.executed += count_executed(traced);
   }
   return lines;
 }

@@ -53,6 +53,11 @@ bool has_same_bits(const ComparedPair& pair) {
   return !pair.steps.empty() && count(pair, Likeness::equal) == count(pair);
 }
 
+/// Whether the code says nothing against comparing the jobs.
+bool is_compared(const Comparison& comparison) {
+  return !comparison.code || (comparison.code->shared.empty() && !is_unexecuted(*comparison.code));
+}
+
 void add_usage(const RanJob& job, ComparedSide& side) {
   side.duration_s = job.record.duration_s;
   side.peak_bytes = job.execution.peak_bytes;
@@ -180,13 +185,11 @@ class Validator {
   /// Runs two sides again around the step that decides, with modules: does what was seen repeat,
   /// and in which module does it begin? Of a matrix in the first cell of each outcome.
   void look_closer(const CellJobs& jobs, Comparison& comparison) {
-    const bool is_compared =
-        !comparison.code || (comparison.code->shared.empty() && !is_unexecuted(*comparison.code));
     const std::optional<FixOutcome> outcome =
         is_fix() ? std::optional(outcome_of_fix(comparison)) : std::nullopt;
-    if (!is_compared || !looked_at_.insert(outcome).second) return;
-    const bool is_of_before = has_reference() && is_fix() &&
-                              (outcome == FixOutcome::fixed || outcome == FixOutcome::not_shown);
+    if (!is_compared(comparison) || !looked_at_.insert(outcome).second) return;
+    const bool is_of_before =
+        has_reference() && (outcome == FixOutcome::fixed || outcome == FixOutcome::not_shown);
     ComparedPair& pair = is_of_before ? comparison.pairs.front() : comparison.pairs.back();
     const std::int64_t step = step_to_look_at(pair);
     if (step == 0) return;
@@ -195,20 +198,24 @@ class Validator {
     jobs_.plan(2);
     request_.say(fmt::format("{} and {} run again, with the modules of step {}", a.wish.role,
                              b.wish.role, step));
+    const bool repeats = compare_again(a, b, step, pair);
+    if (repeats || !comparison.code) return;
+    comparison.code->unrepeatable = is_of_before ? Unrepeatable::before : Unrepeatable::after;
+  }
+
+  /// Compares both sides once more, with the modules of second runs, and the noise of A's. Returns
+  /// false, and leaves the pair, if the second run of B trains otherwise, and that of A does not.
+  bool compare_again(const CellJob& a, const CellJob& b, std::int64_t step, ComparedPair& pair) {
     const CellJob second_a = again(a, step), second_b = again(b, step);
     const ComparedPair repeated_a = diff(a, second_a), repeated_b = diff(b, second_b);
-    if (verdict_of(repeated_a) != Verdict::violated &&
-        verdict_of(repeated_b) == Verdict::violated) {
-      if (comparison.code) {
-        comparison.code->unrepeatable = is_of_before ? Unrepeatable::before : Unrepeatable::after;
-      }
-      return;
-    }
+    const bool a_repeats = verdict_of(repeated_a) != Verdict::violated;
+    if (a_repeats && verdict_of(repeated_b) == Verdict::violated) return false;
     std::vector<const SideFiles*> noise;
     if (!has_same_bits(repeated_a)) noise.push_back(second_a.job->files.get());
     DiffRequest request;
     request.with_modules = {second_a.job->files.get(), second_b.job->files.get()};
     pair = diff(a, b, noise, request);
+    return true;
   }
 
   /// A second run, from the step before `step` to it: an update needs the parameters before.

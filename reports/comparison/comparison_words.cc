@@ -114,6 +114,12 @@ struct Alike {
   std::int64_t count = 0;
 };
 
+bool differ_alike(const TensorDifference& one, const TensorDifference& other) {
+  if (one.quantity != other.quantity) return false;
+  if (one.multiple && other.multiple) return is_same(*one.multiple, *other.multiple);
+  return !one.multiple && !other.multiple && !one.ranks.empty() && !other.ranks.empty();
+}
+
 /// Of a step that differs, in the order of execution. An update follows its gradient.
 std::vector<Alike> alike_in(const StepDifference& step) {
   const bool is_about_gradients = first_of(step, Likeness::different)->quantity != Compared::update;
@@ -123,12 +129,7 @@ std::vector<Alike> alike_in(const StepDifference& step) {
     const bool is_loss = one.quantity == Compared::loss;
     if (one.likeness != Likeness::different || follows || is_loss) continue;
     const auto same = std::find_if(all.begin(), all.end(), [&](const Alike& other) {
-      if (other.first->quantity != one.quantity) return false;
-      if (one.multiple && other.first->multiple) {
-        return is_same(*one.multiple, *other.first->multiple);
-      }
-      return !one.multiple && !other.first->multiple && !one.ranks.empty() &&
-             !other.first->ranks.empty();
+      return differ_alike(one, *other.first);
     });
     if (same == all.end()) {
       all.push_back({&one, 1});
