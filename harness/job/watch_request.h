@@ -72,6 +72,7 @@ struct WatchRequest {
   std::vector<std::pair<std::string, std::string>> variables = {};
   /// Absolute folders: which files below them a rank executes is recorded.
   std::vector<std::string> sources = {};
+  std::filesystem::path lines = {};       ///< a file with lines to look for in these; empty: none
   std::optional<std::int64_t> seed = {};  ///< of rank 0; rank r gets this + r. Absent: none is set
   std::string out;                        ///< the run's folder; empty: runs/<utc>
   Readers readers = Readers::owner;

@@ -56,7 +56,7 @@ void take_folder(const fs::path& folder, Readers readers) {
   }
 }
 
-/// The folder of runs. A new one keeps itself out of git, so that a checkout stays as clean as it was.
+/// The folder of runs. A new one keeps itself out of git, so that a checkout stays as it was.
 void make_runs(const fs::path& runs) {
   std::error_code failure;
   if (fs::is_directory(runs, failure)) return;

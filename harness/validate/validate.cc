@@ -43,14 +43,8 @@ struct CellJobs {
 std::int64_t step_to_look_at(const ComparedPair& pair) {
   if (is_void(pair)) return 0;
   if (const StepDifference* const step = first_different(pair)) return step->step;
-  const auto open = std::ranges::find_if(pair.steps, [](const StepDifference& step) {
-    return !step.undecidable.empty() || step.count(Likeness::undecided) > 0;
-  });
-  return open == pair.steps.end() ? 0 : open->step;
-}
-
-bool has_same_bits(const ComparedPair& pair) {
-  return !pair.steps.empty() && count(pair, Likeness::equal) == count(pair);
+  const StepDifference* const open = first_undecided(pair);
+  return open ? open->step : 0;
 }
 
 /// Whether the code says nothing against comparing the jobs.
@@ -156,7 +150,7 @@ class Validator {
     if (Interruption::noted() != 0) throw Interrupted();
   }
 
-  /// `beside`: a job of the same state, which ran if references may be reused.
+  /// `beside`: a job of the same state, which ran before if references may be reused.
   void run_reference(CellJob& reference, const CellJob& beside) {
     if (beside.job) reference.job = &jobs_.ran_or_reused(reference.wish, *beside.job);
     run(reference);
@@ -174,7 +168,7 @@ class Validator {
                                  {*after_, jobs.after.job->execution}, changed_);
     if (!has_reference()) return;
     CellJob old{{"reference-before", jobs.reference.wish.command, *before_, jobs.after.wish.cell}};
-    run_reference(old, request_.reuse.empty() ? CellJob{old.wish} : jobs.before);
+    run_reference(old, jobs.before);
     const ComparedPair of_references = diff(jobs.reference, old);
     comparison.code->reference_before = of_references.sides[1].outcome;
     const bool is_observed = !jobs.reference.job->files->steps().empty();

@@ -81,10 +81,8 @@ void ValidatedJobs::run(const JobWish& wish, RanJob& job) const {
   request.place = {wish.state.folder, fs::absolute(request.out + ".log")};
   request.variables = wish.state.variables;
   request.variables.emplace_back("PYTHONDONTWRITEBYTECODE", "1");  // a checkout stays as it is
-  if (!wish.lines.empty()) {
-    request.variables.emplace_back("LOCKSTEP_WATCH_LINES", fs::absolute(wish.lines).string());
-  }
   request.sources = wish.state.sources;
+  request.lines = wish.lines;
   request.seed = request_.seed;
   const WatchedJob watched = watch_job(request, version_);
   take_up(watched.run.jobs[0], fs::absolute(watched.folder), watched.folder, job);

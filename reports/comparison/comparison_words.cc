@@ -61,14 +61,6 @@ std::string difference_in_words(const StepDifference& step) {
   return tensors_in_words(step) + (hint.empty() ? "" : ". " + hint);
 }
 
-/// The first step that could not be decided; null: all could.
-const StepDifference* first_undecided(const ComparedPair& diff) {
-  const auto step = std::find_if(diff.steps.begin(), diff.steps.end(), [](const auto& one) {
-    return !one.undecidable.empty() || one.count(Likeness::undecided) > 0;
-  });
-  return step == diff.steps.end() ? nullptr : &*step;
-}
-
 std::string why_undecided(const StepDifference& step) {
   if (!step.undecidable.empty()) return step.undecidable;
   if (!first_of(step, Likeness::undecided)) {
@@ -80,10 +72,10 @@ std::string why_undecided(const StepDifference& step) {
 
 /// "equal up to rounding in 6 steps, 1 to 6; 7 of 8 parameters have a partner".
 std::string agreement_in_words(const ComparedPair& diff) {
-  const bool has_same_bits = count(diff, Likeness::equal) == count(diff);
-  std::string text = fmt::format(
-      "{} in {} steps, {} to {}", has_same_bits ? "equal, bit for bit," : "equal up to rounding",
-      steps_compared(diff), diff.steps.front().step, diff.steps.back().step);
+  std::string text =
+      fmt::format("{} in {} steps, {} to {}",
+                  has_same_bits(diff) ? "equal, bit for bit," : "equal up to rounding",
+                  steps_compared(diff), diff.steps.front().step, diff.steps.back().step);
   const std::size_t alone = std::max(diff.unmatched[0].size(), diff.unmatched[1].size());
   if (alone == 0) return text;
   return text + fmt::format("; only {} of {} parameters are on both sides", diff.matched,

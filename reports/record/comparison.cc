@@ -105,6 +105,17 @@ const StepDifference* first_different(const ComparedPair& diff) {
   return step == diff.steps.end() ? nullptr : &*step;
 }
 
+const StepDifference* first_undecided(const ComparedPair& diff) {
+  const auto step = std::find_if(diff.steps.begin(), diff.steps.end(), [](const auto& one) {
+    return !one.undecidable.empty() || one.count(Likeness::undecided) > 0;
+  });
+  return step == diff.steps.end() ? nullptr : &*step;
+}
+
+bool has_same_bits(const ComparedPair& diff) {
+  return !diff.steps.empty() && count(diff, Likeness::equal) == count(diff);
+}
+
 bool is_void(const ComparedPair& diff) {
   return std::any_of(diff.preconditions.begin(), diff.preconditions.end(),
                      [](const auto& one) { return one.likeness == Likeness::different; });

@@ -347,6 +347,12 @@ void match_names(const std::set<std::string>& a, const std::set<std::string>& b,
 /// The first step in which a tensor or an output of a module is different; null: none is.
 const StepDifference* first_different(const ComparedPair& diff);
 
+/// The first step that could not be decided; null: all could.
+const StepDifference* first_undecided(const ComparedPair& diff);
+
+/// Whether all tensors of all steps have the same bits. It is false without a step.
+bool has_same_bits(const ComparedPair& diff);
+
 /// Whether something other than the training differs, so that differences say nothing about it.
 bool is_void(const ComparedPair& diff);
 

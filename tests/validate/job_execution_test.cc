@@ -44,7 +44,8 @@ TEST(JobExecution, LeavesOutWhatIsOfAnotherKind) {
   EXPECT_FALSE(read_execution(folder.path()).is_known);
   write_text(folder.path() / "rank-2.execution.json",
              R"({"roots": "x", "files": {"/x/c.py": 3}, "versions": [1], "device": 4,
-                 "peak_bytes": "many", "seed": 1.5, "lines": {"/x/a.py": 3, "/x/b.py": {"code": ["a"]}}})");
+                 "peak_bytes": "many", "seed": 1.5,
+                 "lines": {"/x/a.py": 3, "/x/b.py": {"code": ["a"]}}})");
   const JobExecution all = read_execution(folder.path());
   EXPECT_TRUE(all.is_known);
   EXPECT_THAT(all.digests, IsEmpty());
