@@ -56,18 +56,10 @@ void take_folder(const fs::path& folder, Readers readers) {
   }
 }
 
-/// The folder of runs. A new one keeps itself out of git, so that a checkout stays as it was.
-void make_runs(const fs::path& runs) {
-  std::error_code failure;
-  if (fs::is_directory(runs, failure)) return;
-  make_folders(runs);
-  write_whole_file(runs / ".gitignore", "*\n");
-}
-
 /// runs/20261120T185246Z, with -2, -3 ... appended if another run has the name.
 fs::path make_new_folder(const fs::path& runs, std::string name, Readers readers) {
   std::erase_if(name, [](char c) { return c == '-' || c == ':'; });
-  make_runs(runs);
+  make_folders(runs);
   for (int attempt = 1;; ++attempt) {
     fs::path folder = runs / (attempt == 1 ? name : fmt::format("{}-{}", name, attempt));
     if (::mkdir(folder.c_str(), mode_of_run_folder(readers)) == 0) return folder;

@@ -92,20 +92,6 @@ TEST(RunFolder, HoldsARecordFromTheBeginning) {
   EXPECT_EQ(load_record(run), RunRecord{});
 }
 
-TEST(RunFolder, KeepsItsNewFolderOfRunsOutOfGit) {
-  const TemporaryFolder folder;
-  const fs::path before = fs::current_path();
-  fs::current_path(folder.path());
-  make_run_folder("", RunRecord{});
-  EXPECT_EQ(text_of("runs/.gitignore"), "*\n");
-  fs::remove(fs::path("runs/.gitignore"));
-  RunRecord other;
-  other.environment.started_utc = "2026-11-20T18:52:46Z";
-  make_run_folder("", other);
-  EXPECT_FALSE(fs::exists("runs/.gitignore")) << "a folder that was there is its owner's";
-  fs::current_path(before);
-}
-
 TEST(RunFolder, SaysWhyItsRecordCannotBeLookedAt) {
   const TemporaryFolder folder;
   const auto refusal = [&] {
