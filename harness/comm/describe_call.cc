@@ -76,13 +76,7 @@ std::string shape_of(const at::Tensor& tensor) {
 void describe_first(const at::Tensor& tensor, Collective& collective) {
   collective.dtype = dtype_name(tensor.scalar_type());
   collective.shape = shape_of(tensor);
-  // Other threads of the autograd engine may assign gradients meanwhile.
-  TensorName name;
-  if (!current_tag().empty()) {
-    name = tag_name(current_tag());
-  } else if (tensor.is_cpu()) {
-    name = name_of(tensor);
-  }
+  TensorName name = current_tag().empty() ? name_of(tensor) : tag_name(current_tag());
   collective.tensor = std::move(name.text);
   collective.tensor_id = name.id;
 }

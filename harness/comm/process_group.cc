@@ -190,6 +190,12 @@ ProcessGroup::~ProcessGroup() {
 int ProcessGroup::rank() const { return state_->group->getRank(); }
 int ProcessGroup::size() const { return state_->group->getSize(); }
 
+at::Device ProcessGroup::device() const {
+  const c10::DeviceType type = find_backend(state_->options.backend).device;
+  if (type == c10::DeviceType::CPU) return at::kCPU;
+  return state_->backend->getBoundDeviceId().value_or(at::Device(type));
+}
+
 void ProcessGroup::begin_step(std::int64_t step) { state_->recording.recorder->begin_step(step); }
 
 void ProcessGroup::stop_recording() { state_->recording.recorder->close(); }

@@ -74,6 +74,10 @@ class ProcessGroup {
   int rank() const;
   int size() const;
 
+  /// Device of a tensor that is made only for a collective, such as a count: the CPU, and over NCCL
+  /// this rank's GPU.
+  at::Device device() const;
+
   /// Releases the log: later collectives are not recorded.
   void stop_recording();
 

@@ -111,6 +111,8 @@ class TensorNames {
     auto alive = parameter.tensor.lock();
     if (!alive) return nullptr;
     const at::Tensor known(std::move(alive));
+    // The thread of another device may be assigning its gradient.
+    if (known.device() != tensor.device()) return nullptr;
     if (Start(known) == start) {
       return known.numel() == tensor.numel() ? &parameter.name : nullptr;
     }

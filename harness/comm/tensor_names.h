@@ -19,7 +19,7 @@ struct TensorName {
 void name_parameter(const at::Tensor& parameter, const std::string& name);
 
 /// The current name of `tensor`, by its memory address; empty if unnamed. Well under a microsecond
-/// on average. Any thread, but not while another one assigns gradients.
+/// on average. Any thread, but not while another one assigns gradients on the device of `tensor`.
 TensorName name_of(const at::Tensor& tensor);
 
 /// The name of a collective's tag, used instead.

@@ -31,7 +31,8 @@ std::string missing_gpus(const Scenario& scenario, const Cell& cell,
   if (cell.device != DeviceKind::cuda) return {};
   if (!gpus) throw internal_error("a cell on cuda, but GPUs were not counted");
   if (!gpus->why_none.empty()) return "there is no GPU: " + gpus->why_none;
-  const DeviceNeeds needs = scenario.device_needs ? scenario.device_needs(cell) : DeviceNeeds();
+  const bool needs_one = cell.role == Role::reference || !scenario.device_needs;
+  const DeviceNeeds needs = needs_one ? DeviceNeeds() : scenario.device_needs(cell);
   const bool is_paired_with_cpu = needs.cpu_stands_in && needs.count == 2 && gpus->count == 1;
   if (cell.backend == Backend::nccl && cell.world_size > gpus->count && !gpus->are_shared) {
     return fmt::format("nccl needs a GPU for each of {} ranks, but there {} {}", cell.world_size,

@@ -160,13 +160,19 @@ class CellsOfWorld {
   }
 
   void add_references() {
-    for (const PlannedCell& planned : cells_) {
-      if (!planned.expectation.not_applicable.empty()) continue;
+    for (PlannedCell& planned : cells_) {
+      std::string& not_applicable = planned.expectation.not_applicable;
+      if (!not_applicable.empty()) continue;
       auto reference = reference_cell(*wanted_.scenario, *planned.variant, planned.cell);
-      const bool is_new =
-          reference && std::none_of(references_.begin(), references_.end(),
-                                    [&](const PlannedCell& r) { return r.cell == *reference; });
-      if (is_new) references_.push_back(plan(*wanted_.scenario, std::move(*reference), selection_));
+      if (!reference) continue;
+      auto found = std::find_if(references_.begin(), references_.end(),
+                                [&](const PlannedCell& other) { return other.cell == *reference; });
+      if (found == references_.end()) {
+        references_.push_back(plan(*wanted_.scenario, std::move(*reference), selection_));
+        found = references_.end() - 1;
+      }
+      const std::string& why = found->expectation.not_applicable;
+      if (!why.empty()) not_applicable = "its reference cannot run: " + why;
     }
     std::move(references_.begin(), references_.end(), std::back_inserter(cells_));
   }

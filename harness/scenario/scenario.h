@@ -102,7 +102,7 @@ struct Scenario {
   std::vector<Variant> variants;
   std::vector<int> worlds = worlds_from(2);  ///< world sizes it supports
   /// Kinds of devices it can train on. The first is the default.
-  std::vector<DeviceKind> devices{DeviceKind::cpu};
+  std::vector<DeviceKind> devices{DeviceKind::cpu, DeviceKind::sim, DeviceKind::cuda};
   std::function<DeviceNeeds(const Cell&)> device_needs = {};  ///< empty: one device
   std::int64_t steps = 3;                                     ///< unless --steps says otherwise
   std::vector<Axis> axes = {};

@@ -1,11 +1,20 @@
 #include "harness/sim/operators.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/op_registration/adaption.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/baddbmm.h>
+#include <ATen/ops/bmm.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/mv.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
@@ -83,7 +92,8 @@ void make_room(const Tensor& tensor, std::int64_t offset, IntArrayRef size) {
   if (storage.nbytes() < needed) resize_storage(storage, needed);
 }
 
-const Tensor& resize(const Tensor& self, IntArrayRef size, optional<at::MemoryFormat> format) {
+const Tensor& resize_tensor(const Tensor& self, IntArrayRef size,
+                            optional<at::MemoryFormat> format) {
   if (self.sizes() == size && !format) return self;
   make_room(self, self.storage_offset(), size);
   c10::TensorImpl* impl = self.unsafeGetTensorImpl();
@@ -93,7 +103,7 @@ const Tensor& resize(const Tensor& self, IntArrayRef size, optional<at::MemoryFo
 }
 
 Tensor copy_from_and_resize(const Tensor& from, const Tensor& to) {
-  resize(to, from.sizes(), std::nullopt);
+  resize_tensor(to, from.sizes(), std::nullopt);
   return copy_from(from, to, false);
 }
 
@@ -106,7 +116,10 @@ Tensor view_of(const Tensor& self, IntArrayRef size, IntArrayRef stride, std::in
 
 Tensor as_strided(const Tensor& self, IntArrayRef size, IntArrayRef stride,
                   optional<std::int64_t> offset) {
-  return view_of(self, size, stride, offset.value_or(self.storage_offset()));
+  const Tensor view = view_of(self, size, stride, self.storage_offset());
+  // Checks, as on every device, that the storage is large enough.
+  at::native::setStrided(view, size, stride, offset.value_or(self.storage_offset()));
+  return view;
 }
 
 Tensor reshape_alias(const Tensor& self, IntArrayRef size, IntArrayRef stride) {
@@ -219,7 +232,7 @@ void register_own_kernels(torch::Library& aten) {
   aten.impl("_efficientzerotensor", TORCH_FN(zeros));
   aten.impl("_copy_from", TORCH_FN(copy_from));
   aten.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
-  aten.impl("resize_", TORCH_FN(resize));
+  aten.impl("resize_", TORCH_FN(resize_tensor));
   aten.impl("as_strided", TORCH_FN(as_strided));
   aten.impl("_reshape_alias", TORCH_FN(reshape_alias));
   aten.impl("set_", TORCH_FN(set_to_nothing));
@@ -229,6 +242,17 @@ void register_own_kernels(torch::Library& aten) {
   aten.impl("_has_compatible_shallow_copy_type", TORCH_FN(may_share_variable));
   aten.impl("convolution_overrideable", TORCH_FN(convolution));
   aten.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
+}
+
+/// Products of matrices compute in autocast's dtype, as those of a GPU do.
+void register_autocast(torch::Library& m) {  // the name is that of torch's macro
+  KERNEL_PRIVATEUSEONE(linear, lower_precision_fp)
+  KERNEL_PRIVATEUSEONE(matmul, lower_precision_fp)
+  KERNEL_PRIVATEUSEONE(mm, lower_precision_fp)
+  KERNEL_PRIVATEUSEONE(mv, lower_precision_fp)
+  KERNEL_PRIVATEUSEONE(bmm, lower_precision_fp)
+  KERNEL_PRIVATEUSEONE(addmm, lower_precision_fp)
+  KERNEL_PRIVATEUSEONE(baddbmm, lower_precision_fp)
 }
 
 /// Mirrors every CPU kernel. Otherwise an operator with both a CPU and a composite kernel would use
@@ -252,6 +276,7 @@ void register_operators() {
   mirror_host_kernels(aten);
   library("_", DispatchKey::PrivateUse1).fallback(fallback());
   library("_", DispatchKey::AutocastPrivateUse1).fallback(torch::CppFunction::makeFallthrough());
+  register_autocast(library("aten", DispatchKey::AutocastPrivateUse1));
   library("aten", DispatchKey::AutogradPrivateUse1).impl("dropout", TORCH_FN(dropout));
   // A copy carries the conjugate and negative bits itself; resolving them first would copy.
   for (const DispatchKey key : {DispatchKey::Conjugate, DispatchKey::Negative}) {

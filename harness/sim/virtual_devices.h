@@ -36,7 +36,8 @@ struct VirtualDeviceOptions {
 /// Results equal the CPU's bit for bit, because every kernel is the CPU's, in the same order. Known
 /// exception: `scaled_dot_product_attention`, for which torch's composite code chooses a kernel by
 /// device type. Unsupported are LSTM and GRU, which torch runs as one fused cell on such devices,
-/// and sparse tensors; both raise errors. CPU autocast does not affect these devices.
+/// and sparse tensors; both raise errors. Autocast of this type casts products of matrices, and
+/// nothing else that a GPU's would.
 ///
 /// Undetected, although a GPU would refuse it: host reads through `data_ptr`, and 0-dim CPU tensors
 /// in a CUDA operator that takes none. CPU generators are accepted, too; the default one serves all

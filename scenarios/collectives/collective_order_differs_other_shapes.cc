@@ -31,13 +31,13 @@ at::Tensor loss_of(Rank& rank, TwoLayers& model, const MicroBatch& batch) {
 /// Logs the metrics of a remarkable step. The collective differs from that of a gradient.
 void gather_metrics(Rank& rank, double loss) {
   ProcessGroup& group = rank.group();
-  at::Tensor metrics = at::zeros({3}) + loss;
+  at::Tensor metrics = at::zeros({3}, rank.device()) + loss;
   if (rank.has("metrics", "all-reduce")) {
     group.all_reduce(metrics, ReduceOp::average);
   } else if (rank.has("metrics", "broadcast")) {
     group.broadcast(metrics, 0);
   } else {
-    at::Tensor all = at::zeros({3 * group.size()});
+    at::Tensor all = at::zeros({3 * group.size()}, metrics.options());
     group.all_gather(all, metrics);
   }
 }

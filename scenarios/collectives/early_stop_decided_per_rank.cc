@@ -33,13 +33,13 @@ double validation_loss(Rank& rank, Module& model, int owner) {
 }
 
 double mean_of_ranks(ProcessGroup& group, double mine) {
-  at::Tensor mean = at::full({1}, mine, at::kDouble);
+  at::Tensor mean = at::full({1}, mine, at::device(group.device()).dtype(at::kDouble));
   group.all_reduce(mean, ReduceOp::average);
   return mean.item<double>();
 }
 
 bool decision_of_rank_0(ProcessGroup& group, bool mine) {
-  at::Tensor decision = at::zeros({1}) + (mine ? 1 : 0);
+  at::Tensor decision = at::zeros({1}, group.device()) + (mine ? 1 : 0);
   group.broadcast(decision, 0);
   return decision.item<float>() > 0;
 }
@@ -96,8 +96,9 @@ void train(Rank& rank) {
           },
   });
   if (rank.is_reference()) return;
-  at::Tensor score = at::full({1}, validation_loss(rank, model, rank.rank()), at::kDouble);
-  at::Tensor scores = at::zeros({rank.group().size()}, at::kDouble);
+  at::Tensor score = at::full({1}, validation_loss(rank, model, rank.rank()),
+                              at::device(rank.device()).dtype(at::kDouble));
+  at::Tensor scores = at::zeros({rank.group().size()}, score.options());
   rank.group().all_gather(scores, score);
 }
 

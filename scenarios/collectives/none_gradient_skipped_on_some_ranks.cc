@@ -42,7 +42,8 @@ using Parameters = std::vector<at::Tensor>;
 
 /// One number per parameter: 1 if the rank has its gradient, else 0.
 at::Tensor presence_of(const Parameters& parameters) {
-  at::Tensor presence = at::zeros({static_cast<std::int64_t>(parameters.size())});
+  at::Tensor presence =
+      at::zeros({static_cast<std::int64_t>(parameters.size())}, parameters.front().options());
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].grad().defined()) presence[static_cast<std::int64_t>(i)] = 1;
   }
@@ -81,7 +82,7 @@ void reduce(Rank& rank, const Parameters& parameters) {
 
 /// The trainer logs every rank's loss.
 void gather_losses(Rank& rank, at::Tensor loss) {
-  at::Tensor losses = at::zeros({rank.group().size()});
+  at::Tensor losses = at::zeros({rank.group().size()}, loss.options());
   rank.group().all_gather(losses, loss);
 }
 

@@ -55,7 +55,7 @@ bool train_step(Rank& rank, Training& training, std::int64_t step, const LossOfB
   } else if (rank.is("first-batch-again")) {
     share = 1;
   } else if (rank.is("zeros-divided-by-those-that-have")) {
-    at::Tensor present = at::zeros({1}) + share;
+    at::Tensor present = at::zeros({1}, rank.device()) + share;
     group.all_reduce(present, ReduceOp::sum);
     share *= rank.world_size() / present.item<double>();
   }
@@ -80,8 +80,9 @@ void compute_reference(Rank& rank, Module& model, std::int64_t step,
 }
 
 void evaluate(Rank& rank, Module& model) {
-  at::Tensor score = model.forward(at::zeros({1, 3})).detach().pow(2).mean().reshape({1});
-  at::Tensor scores = at::zeros({rank.group().size()});
+  at::Tensor score =
+      model.forward(at::zeros({1, 3}, rank.device())).detach().pow(2).mean().reshape({1});
+  at::Tensor scores = at::zeros({rank.group().size()}, score.options());
   rank.group().all_gather(scores, score);
 }
 

@@ -59,7 +59,8 @@ Batch batch_of(Rank& rank, const MicroBatch& batch) {
   const at::Tensor brightness =
       first.view({kRows, 1, 1, 1}) / static_cast<double>(kSizes.vocabulary);
   return {rank.input(brightness + 0.1 * noise),
-          (first + 3 * at::arange(kText)).remainder(kSizes.vocabulary), rank.input(at::ones({}))};
+          (first + 3 * at::arange(kText)).remainder(kSizes.vocabulary).to(rank.device()),
+          rank.input(at::ones({}))};
 }
 
 /// Places the model: balanced over two devices, or whole on the rank's own.

@@ -101,7 +101,8 @@ at::Tensor run_reference(Rank& rank, Model& model, const at::Tensor& input) {
 at::Tensor draw(Rank& rank, const MicroBatch& batch, std::uint64_t base) {
   const std::array<std::int64_t, 3> shape{rank.number("batch"), rank.number("length"), kWidth};
   if (!computes_in_bfloat16(rank.cell())) return normal_input(rank, batch, base, shape);
-  return at::randn(shape, cpu_generator(rank.seed(batch.seed(base))), at::TensorOptions());
+  return at::randn(shape, cpu_generator(rank.seed(batch.seed(base))), at::TensorOptions())
+      .to(rank.device());
 }
 
 void train(Rank& rank) {

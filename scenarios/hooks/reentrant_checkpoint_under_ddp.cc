@@ -13,9 +13,9 @@
 #include <optional>
 #include <utility>
 
-#include "harness/train/autograd/activation_memory.h"
 #include "harness/train/loop/checkpointed_model.h"
 #include "harness/train/loop/training.h"
+#include "harness/train/rank/device_memory.h"
 
 namespace lockstep {
 
@@ -62,10 +62,10 @@ void observe_memory(Rank& rank, std::int64_t bytes) {
 }
 
 /// Peak memory of the original way in bytes, observed by the reference.
-std::int64_t original_memory(CheckpointedModel& model, const ImageText& batch,
-                             std::uint64_t masks) {
+std::int64_t original_memory(CheckpointedModel& model, const ImageText& batch, std::uint64_t masks,
+                             at::Device device) {
   model.fill_missing_gradients();
-  const ActivationMemory memory;
+  const DeviceMemory memory(device);
   next_token_loss(model.run(kOriginalWay, batch.image, batch.tokens, masks), batch.tokens)
       .backward();
   const std::int64_t peak = memory.peak();
@@ -78,7 +78,7 @@ void train(Rank& rank) {
                           cpu_generator(rank.seed(0)));
   model.module().to(dtype_of(rank.cell()));
   Training training(rank, model.module(), training_options(rank));
-  std::optional<ActivationMemory> memory;
+  std::optional<DeviceMemory> memory;
   std::int64_t most = 0;
   const auto loss_of = [&](const MicroBatch& batch) {
     const ImageText drawn =
@@ -86,12 +86,12 @@ void train(Rank& rank) {
     const std::uint64_t masks = rank.seed(batch.seed(3'000'000));
     const bool is_first = batch.index == 0;
     if (rank.is_reference() && is_first && batch.owner == 0) {
-      observe_memory(rank, original_memory(model, drawn, masks));
+      observe_memory(rank, original_memory(model, drawn, masks, rank.device()));
     }
     if (!rank.is_reference() && is_first) model.fill_missing_gradients();
     const at::Tensor logits = training.forward([&] {
       // Skips the buckets that DDP rebuilds before this: they are no activations.
-      if (!rank.is_reference()) memory.emplace();
+      if (!rank.is_reference()) memory.emplace(rank.device());
       const auto segments = rank.is_reference() ? CheckpointedSegments() : segments_of(rank);
       return model.run(segments, drawn.image, drawn.tokens, masks);
     });

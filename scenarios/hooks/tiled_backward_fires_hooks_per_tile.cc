@@ -84,7 +84,8 @@ void train_vision_language_model(Rank& rank) {
   training.run({.loss = [&](const MicroBatch& batch) {
     const at::Tensor image = input_of(rank, batch, 1'000'000, {rows, 1, 8, 8});
     const at::Tensor tokens =
-        at::randint(32, {rows, length}, cpu_generator(rank.seed(batch.seed(2'000'000))), at::kLong);
+        at::randint(32, {rows, length}, cpu_generator(rank.seed(batch.seed(2'000'000))), at::kLong)
+            .to(rank.device());
     return next_token_loss(training.forward([&] { return model.forward(image, tokens); }), tokens);
   }});
 }

@@ -40,7 +40,8 @@ void train(Rank& rank) {
   training.run({.loss = [&](const MicroBatch& batch) {
     const at::Tensor tokens =
         at::randint(MlpAboveEmbedding::kVocabulary, {rows, length},
-                    cpu_generator(rank.seed(batch.seed(1'000'000))), at::kLong);
+                    cpu_generator(rank.seed(batch.seed(1'000'000))), at::kLong)
+            .to(rank.device());
     const at::Tensor target = normal_input(rank, batch, 2'000'000, {rows, length, kWidth});
     const at::Tensor output = training.forward([&] { return model.run(tokens, run); });
     return (output - target).pow(2).mean();

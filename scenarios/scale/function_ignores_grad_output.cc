@@ -8,7 +8,6 @@
 #include "harness/train/autograd/fused_cross_entropy.h"
 #include "harness/train/loop/training.h"
 #include "harness/train/nn/vision_language_model.h"
-#include "harness/train/rank/devices.h"
 
 namespace lockstep {
 
@@ -36,8 +35,6 @@ FusedCrossEntropyOptions fused_of(const Rank& rank) {
 void train(Rank& rank) {
   VisionLanguageModel model(kTinyUntied, cpu_generator(rank.seed(0)));
   model.to(dtype_of(rank.cell()));
-  const at::Device device = open_devices(rank, {.count = 1}).front();
-  model.to(device);
   const double factor = factor_of(rank.cell());
   TrainingOptions options = training_options(rank);
   if (rank.world_size() == 1) options.sync = GradientSync::none;
@@ -56,8 +53,8 @@ void train(Rank& rank) {
     return loss;
   };
   training.run({.loss = [&](const MicroBatch& batch) {
-    const ImageText drawn = image_text_of(rank, batch, kTinyUntied, rank.number("batch"), kText);
-    const at::Tensor image = drawn.image.to(device), tokens = drawn.tokens.to(device);
+    const auto [image, tokens] =
+        image_text_of(rank, batch, kTinyUntied, rank.number("batch"), kText);
     if (!rank.is_reference()) return fused_loss(image, tokens);
     return next_token_loss(model.forward(image, tokens), tokens) * factor;
   }});
@@ -120,7 +117,6 @@ Scenario function_ignores_grad_output() {
                      "one process, torch's cross-entropy, with a loss that is never scaled",
                      "accumulation=1 times=1")},
       .worlds = worlds_from(1),
-      .devices = {DeviceKind::cpu, DeviceKind::sim, DeviceKind::cuda},
       .axes = {{"accumulation", {"1", "2", "4"}, "2"},
                {"times", {"1", "world-size", "0.5"}, "1"},
                rank_axis("backwards", {"one", "two"}, "two"),

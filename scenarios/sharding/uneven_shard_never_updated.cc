@@ -86,6 +86,7 @@ class OffloadedSgd {
 void train(Rank& rank) {
   Model model(rank.cell(), cpu_generator(rank.seed(0)));
   model.to(dtype_of(rank.cell()));
+  model.to(rank.device());
   StepHooks hooks{.loss = [&](const MicroBatch& batch) {
     return squared_error(rank, batch, model, {kRows}, kInputs, outputs_of(rank.cell()));
   }};

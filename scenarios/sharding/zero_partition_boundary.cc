@@ -14,7 +14,6 @@
 
 #include "harness/train/loop/training.h"
 #include "harness/train/loop/zero_cells.h"
-#include "harness/train/rank/devices.h"
 #include "harness/train/sharded/partition_layout.h"
 
 namespace lockstep {
@@ -77,8 +76,7 @@ void train(Rank& rank) {
   const Cell& cell = rank.cell();
   Model model(sizes_of(cell), cpu_generator(rank.seed(0)));
   model.to(dtype_of(cell));
-  const at::Device device = open_devices(rank, {.count = 1}).front();
-  model.to(device);
+  model.to(rank.device());
   std::optional<Zero> sharded;
   if (!rank.is_reference()) {
     rank.at_branch();
@@ -86,7 +84,7 @@ void train(Rank& rank) {
   }
   Training training(rank, model, training_options(rank), sharded ? &*sharded : nullptr);
   training.run({.loss = [&](const MicroBatch& batch) {
-    return model(normal_input(rank, batch, 1'000'000, {kRows}).to(device)).pow(2).mean();
+    return model(normal_input(rank, batch, 1'000'000, {kRows})).pow(2).mean();
   }});
 }
 
@@ -147,7 +145,6 @@ Scenario zero_partition_boundary() {
                  "pieces=exact"),
            reference("reference", "one process without partitions", "stage=1 bucket=standard")},
       .worlds = worlds_from(1),
-      .devices = {DeviceKind::cpu, DeviceKind::sim, DeviceKind::cuda},
       .axes = {{"sizes", {"8-0-24", "8-24", "12-12-12-12", "5-0-7-1", "0-1"}, "8-0-24"},
                {"stage", {"1", "2"}, "2"},
                {"bucket", {"standard", "small"}, "standard"},

@@ -67,7 +67,7 @@ at::Tensor loss_of(Rank& rank, const Dataset& data, const MicroBatch& batch,
   indices.resize(kBatch);
   const at::Tensor chosen = at::tensor(indices);
   const at::Tensor logits = forward(rank.input(data.series.index_select(0, chosen)));
-  return at::cross_entropy_loss(logits, data.classes.index_select(0, chosen));
+  return at::cross_entropy_loss(logits, data.classes.index_select(0, chosen).to(rank.device()));
 }
 
 /// Clips by norm and steps with the warm-up's learning rate.

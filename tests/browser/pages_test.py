@@ -16,8 +16,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from browser import Browser
 
-MOST_SECONDS = 8  # 2 on a free machine, which this may not be
 MOST_BYTES = 5 << 20
+MOST_ELEMENTS = 200_000  # what a browser lays out; its seconds depend on the machine and are only printed
 
 
 class Pages(unittest.TestCase):
@@ -156,14 +156,15 @@ class Pages(unittest.TestCase):
             self.assertEqual(self.browser.run("return document.querySelectorAll('img, [onmouseover]').length"), 0)
         self.assertIn("document.title='planted'", self.browser.run("return document.body.textContent"))
 
-    def test_large_pages_are_small_and_quick(self):
+    def test_large_pages_are_small(self):
         for name in ["big", "wide", "million", "findings"]:
             with self.subTest(name):
                 seconds = self.open(name)
                 size = self.page(name).stat().st_size
-                print("%s: %.2f MB, %.2f s" % (name, size / 1e6, seconds))
+                elements = self.browser.run("return document.getElementsByTagName('*').length")
+                print("%s: %.2f MB, %d elements, %.2f s" % (name, size / 1e6, elements, seconds))
                 self.assertLess(size, MOST_BYTES)
-                self.assertLess(seconds, MOST_SECONDS)
+                self.assertLess(elements, MOST_ELEMENTS)
 
     def test_every_rank_of_the_large_page_has_its_line(self):
         self.open("big")

@@ -19,8 +19,10 @@ AutocastState enabled_in(at::ScalarType dtype) {
 }
 
 void set(const AutocastState& state) {
-  at::autocast::set_autocast_enabled(at::kCPU, state.is_enabled);
-  at::autocast::set_autocast_dtype(at::kCPU, state.dtype);
+  for (const at::DeviceType device : {at::kCPU, at::kPrivateUse1, at::kCUDA}) {
+    at::autocast::set_autocast_enabled(device, state.is_enabled);
+    at::autocast::set_autocast_dtype(device, state.dtype);
+  }
   at::autocast::set_autocast_cache_enabled(state.caches);
 }
 

@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// Autocast settings of this thread for CPU operators.
+/// Autocast settings of this thread, the same for the operators of every kind of device.
 struct AutocastState {
   bool is_enabled = false;
   at::ScalarType dtype = at::kBFloat16;
@@ -15,9 +15,9 @@ struct AutocastState {
 
 AutocastState autocast_state();
 
-/// `with torch.autocast("cpu", dtype)`: while it exists, eligible operators of this thread compute
-/// in `dtype`. The destructor restores the previous state; the end of the outermost scope drops
-/// cached casts of parameters.
+/// `with torch.autocast(device, dtype)` for every kind of device: while it exists, eligible
+/// operators of this thread compute in `dtype`. The destructor restores the previous state; the end
+/// of the outermost scope drops cached casts of parameters.
 ///
 /// Thread rule: destroy on the same thread, in reverse order.
 class AutocastScope {

@@ -166,13 +166,13 @@ void DistributedDataParallel::State::before_forward() {
 
 /// If the divisor is the number of ranks with a batch, the reducer takes it from this work.
 void DistributedDataParallel::State::tell_joined_ranks() {
-  std::vector<at::Tensor> present{at::ones({1})};
+  std::vector<at::Tensor> present{at::ones({1}, group.device())};
   reducer->set_forward_pass_work_handle(c10d_group->allreduce(present),
                                         *join_divisor == Join::Divisor::all_ranks);
 }
 
 std::int64_t DistributedDataParallel::State::sum_of_ranks(std::int64_t mine) {
-  at::Tensor sum = at::full({1}, mine, at::kFloat);
+  at::Tensor sum = at::full({1}, mine, at::device(group.device()).dtype(at::kFloat));
   group.all_reduce(sum, ReduceOp::sum);
   return sum.item().toLong();
 }
@@ -283,7 +283,8 @@ void DistributedDataParallel::Join::finish() {
     state.shadow_step();
   }
   state.join_divisor.reset();
-  at::Tensor root = at::full({1}, had_the_most ? state.group.rank() : -1, at::kLong);
+  at::Tensor root = at::full({1}, had_the_most ? state.group.rank() : -1,
+                             at::device(state.group.device()).dtype(at::kLong));
   state.group.all_reduce(root, ReduceOp::maximum);
   state.broadcast_state(static_cast<int>(root.item().toLong()));
 }

@@ -43,7 +43,7 @@ at::Tensor loss_of_nothing(const Module& module) {
 namespace {
 
 double of_ranks(ProcessGroup& group, double mine, ReduceOp op, CallSite site) {
-  at::Tensor tensor = at::full({1}, mine, at::kDouble);
+  at::Tensor tensor = at::full({1}, mine, at::device(group.device()).dtype(at::kDouble));
   group.all_reduce(tensor, op, site);
   return tensor.item<double>();
 }

@@ -72,7 +72,7 @@ ImageText image_text_of(Rank& rank, const MicroBatch& batch, const VisionLanguag
                         std::int64_t rows, std::int64_t length) {
   const at::Generator texts = cpu_generator(rank.seed(batch.seed(2'000'000)));
   return {normal_input(rank, batch, 1'000'000, {rows, sizes.channels, sizes.height, sizes.width}),
-          at::randint(sizes.vocabulary, {rows, length}, texts, at::kLong)};
+          at::randint(sizes.vocabulary, {rows, length}, texts, at::kLong).to(rank.device())};
 }
 
 }  // namespace lockstep

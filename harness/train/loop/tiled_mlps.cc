@@ -36,6 +36,7 @@ TiledMlps::TiledMlps(Rank& rank)
       options_(training_options(rank)) {
   const Cell& cell = rank.cell();
   model_.to(wide_dtype_of(cell));
+  model_.to(rank.device());
   options_.reference_adds_gradients = is_mixed(cell);
   if (!rank.is_reference() || !is_mixed(cell)) return;
   copy_.emplace(kMlpSizes, cpu_generator(rank.seed(0)));

@@ -73,6 +73,7 @@ TrainingOptions training_options(const Rank& rank) {
 
 Training::Training(Rank& rank, Module& model, TrainingOptions options, ShardedModel* sharded)
     : rank_(rank), model_(model), sharded_(sharded), options_(std::move(options)) {
+  if (!sharded_ && !rank_.device().is_cpu()) model_.to(rank_.device());
   if (!sharded_) name_parameters(model_);
   renew_optimizer();
   if (rank_.is_reference()) {
@@ -120,6 +121,7 @@ void Training::train_step(const StepHooks& hooks, std::int64_t step, CallSite si
   hooks.update ? hooks.update(step) : optimizer_->step();
   if (sharded_) sharded_->finish_step();
   observe_parameters();
+  observe_allocation(rank_);
   if (hooks.after) hooks.after(step);
 }
 
@@ -146,7 +148,7 @@ void Training::compute_reference(const StepHooks& hooks, std::int64_t step, Call
   at::Tensor logged = at::zeros({});
   rank_.mean_of_rank_gradients(model_, [&](int owner) {
     const at::Tensor loss = mean_loss(options_, hooks, {owner, step});
-    if (hooks.logged) logged += loss.detach();
+    if (hooks.logged) logged += loss.detach().to(logged.device());
     return loss;
   });
   if (options_.prior) add_prior_gradients(model_);
@@ -155,7 +157,7 @@ void Training::compute_reference(const StepHooks& hooks, std::int64_t step, Call
 
 void Training::train_micro_batches(const StepHooks& hooks, std::int64_t step, CallSite site) {
   if (options_.prior) leave_prior_gradients(model_);
-  at::Tensor logged = at::zeros({});
+  at::Tensor logged = hooks.logged ? at::zeros({}, rank_.group().device()) : at::Tensor();
   for (std::int64_t index = 0; index < options_.accumulation; ++index) {
     const MicroBatch batch{rank_.rank(), step, index};
     const bool is_last = index + 1 == options_.accumulation;
@@ -164,7 +166,7 @@ void Training::train_micro_batches(const StepHooks& hooks, std::int64_t step, Ca
     if (sharded_) sharded_->set_requires_gradient_sync(!options_.no_sync || is_last);
     const at::Tensor loss = hooks.loss(batch);
     const at::Tensor share = loss / options_.accumulation;
-    if (hooks.logged) logged += share.detach().cpu();
+    if (hooks.logged) logged += share.detach().to(logged.device());
     hooks.backward ? hooks.backward(share, batch) : share.backward();
   }
   if (!hooks.logged) return;

@@ -74,8 +74,9 @@ struct StepHooks {
 /// Keeps references to `rank`, `model` and `sharded`.
 class Training {
  public:
-  /// `sharded`: trains its shards of `model`; null: the model is whole on every rank. Wraps the
-  /// model according to `options`.
+  /// `sharded`: trains its shards of `model`, which are on the rank's device; null: the model is
+  /// whole on every rank, and is moved to its device unless the body has placed it. Wraps the model
+  /// according to `options`.
   Training(Rank& rank, Module& model, TrainingOptions options = {},
            ShardedModel* sharded = nullptr);
 

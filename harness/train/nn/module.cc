@@ -193,8 +193,9 @@ Dropout::Dropout(double probability, at::Generator generator)
 
 at::Tensor Dropout::forward(const at::Tensor& input) {
   if (!is_training() || probability_ == 0) return input;
-  const at::Tensor drawn = at::empty(input.sizes(), at::device(input.device()).dtype(at::kFloat))
-                               .uniform_(0, 1, generator_);
+  // Drawn on the CPU, whose generator it is: the same mask on every device.
+  const at::Tensor drawn =
+      at::empty(input.sizes(), at::kFloat).uniform_(0, 1, generator_).to(input.device());
   const at::Tensor noise = drawn.ge(probability_).to(input.scalar_type()).div_(1 - probability_);
   return input * noise;
 }

@@ -1,6 +1,8 @@
 #include "harness/train/rank/cuda_random.h"
 
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/randn.h>
 #include <c10/util/accumulate.h>
 #include <fmt/format.h>
 
@@ -124,6 +126,14 @@ at::Tensor CudaGenerator::randn(const std::vector<std::int64_t>& shape) {
   }
   offset_ += calls;
   return tensor;
+}
+
+at::Tensor randn_of_cuda(std::uint64_t seed, const std::vector<std::int64_t>& shape,
+                         at::Device device) {
+  if (!device.is_cuda()) return CudaGenerator(seed).randn(shape).to(device);
+  at::Generator generator = at::detail::getCUDAHooks().getNewGenerator(device.index());
+  generator.set_current_seed(seed);
+  return at::randn(shape, generator, at::device(device).dtype(at::kFloat));
 }
 
 }  // namespace lockstep

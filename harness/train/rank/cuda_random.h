@@ -46,6 +46,10 @@ class CudaGenerator {
   std::optional<CudaGrid> grid_;
 };
 
+/// The numbers of `CudaGenerator(seed).randn(shape)` on `device`: a GPU draws them itself.
+at::Tensor randn_of_cuda(std::uint64_t seed, const std::vector<std::int64_t>& shape,
+                         at::Device device);
+
 /// One call of Philox 4x32-10. The key is `seed`, the counter `offset` below `subsequence`, each as
 /// two words, the lower one first. `offset` counts calls; curand and torch count numbers, four to a
 /// call.

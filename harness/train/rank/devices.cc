@@ -13,6 +13,7 @@
 #include <string>
 
 #include "harness/sim/virtual_devices.h"
+#include "harness/train/rank/device_memory.h"
 #include "harness/train/rank/loaded_torch.h"
 #include "harness/train/rank/rank.h"
 #include "reports/base/error.h"
@@ -101,13 +102,25 @@ Devices open_virtual(const Rank& rank, const NodeDevices& options) {
 
 }  // namespace
 
+at::Device open_own_device(const Rank& rank) {
+  if (rank.cell().device == DeviceKind::cpu) return at::kCPU;
+  if (rank.cell().device == DeviceKind::sim) return open_virtual(rank, {.count = 1}).front();
+  load_cuda();
+  const int gpus = count_gpus();
+  if (gpus == 0)
+    throw cannot_use_gpus("torch sees none", "see 'lockstep doctor', or run with --device sim");
+  const at::Device own(at::kCUDA, static_cast<c10::DeviceIndex>(rank.local_rank() % gpus));
+  set_current_device(own);
+  return own;
+}
+
 Devices open_devices(Rank& rank, const NodeDevices& options) {
-  const Cell& cell = rank.cell();
-  if (cell.role != Role::reference && cell.device == DeviceKind::sim)
-    return open_virtual(rank, options);
-  if (cell.role != Role::reference && cell.device == DeviceKind::cuda)
-    return open_gpus(options.count);
-  return Devices(static_cast<std::size_t>(options.count), at::kCPU);
+  const auto count = static_cast<std::size_t>(options.count);
+  if (rank.is_reference()) return Devices(count, rank.device());
+  rank.device_ = at::kCPU;
+  if (rank.cell().device == DeviceKind::sim) return open_virtual(rank, options);
+  if (rank.cell().device == DeviceKind::cuda) return open_gpus(options.count);
+  return Devices(count, at::kCPU);
 }
 
 void take_turns(Rank& rank, const std::function<void()>& turn) {
@@ -129,6 +142,14 @@ void observe_placement(Rank& rank, const Module& model) {
     rank.observer().observe(Phase::pre_forward, Kind::memory,
                             {"weights on " + device, at::scalar_tensor(count, at::kLong)});
   }
+}
+
+void observe_allocation(Rank& rank) {
+  const at::Device device = rank.device();
+  if (device.is_cpu() || rank.is_reference()) return;
+  rank.observer().observe(
+      Phase::post_step, Kind::memory,
+      {"allocated on " + device.str(), at::scalar_tensor(allocated_bytes(device), at::kLong)});
 }
 
 void set_current_device(at::Device device) {

@@ -38,12 +38,15 @@ struct NodeDevices {
 ///   sim    sim:0 and so on, opened here. All ranks of the node share a given capacity
 ///   cuda   cuda:0 and so on, as CUDA_VISIBLE_DEVICES numbers them; cuda:0 and the CPU for two
 ///          devices on a machine with one GPU
-/// The reference always computes on the CPU.
+/// The reference computes on one device of this kind: its own, so many times, without a capacity.
 ///
 /// Call once per rank, before its first tensor, its group and its first backward. Loads torch's
 /// CUDA library into this process if needed. Throws Error (usage) if the GPUs cannot be used. Does
 /// not communicate.
 std::vector<at::Device> open_devices(Rank& rank, const NodeDevices& options);
+
+/// For `Rank::device`: opens the device of a rank that trains on one.
+at::Device open_own_device(const Rank& rank);
 
 /// Runs `turn` on one rank after the other. If ranks load a model onto a shared device, the same
 /// rank runs out of memory in every run.
@@ -52,6 +55,11 @@ void take_turns(Rank& rank, const std::function<void()>& turn);
 /// Notes, in a step, the bytes of parameters and buffers on each device ("weights on sim:1",
 /// Kind::memory). Notes nothing in a cell on the CPU or in the reference.
 void observe_placement(Rank& rank, const Module& model);
+
+/// Notes, at the end of a step, the bytes of this rank's tensors on its own device ("allocated on
+/// sim:0", Kind::memory): a rank that computes beside its device has none there. Notes nothing on
+/// the CPU or in the reference.
+void observe_allocation(Rank& rank);
 
 /// Like torch.cuda.set_device, for this thread: tensors made on a device without an index, and
 /// kernels launched without a device, use `device` from now on. Does nothing on the CPU. Throws

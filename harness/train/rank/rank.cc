@@ -17,6 +17,7 @@
 #include "harness/record/dtype.h"
 #include "harness/record/process_identity.h"
 #include "harness/record/rank_status.h"
+#include "harness/train/rank/devices.h"
 #include "harness/train/sharded/sharded_model.h"
 #include "reports/base/error.h"
 #include "reports/record/exit_cause.h"
@@ -84,6 +85,11 @@ std::int64_t Rank::number(std::string_view axis) const {
   return number_on(cell_, axis);
 }
 
+at::Device Rank::device() {
+  if (!device_) device_ = open_own_device(*this);
+  return *device_;
+}
+
 ProcessGroup& Rank::group() {
   if (!group_) meet();
   return *group_;
@@ -135,10 +141,10 @@ void Rank::leave_group() {
 
 at::Tensor Rank::input(const at::Tensor& tensor) {
   ++inputs_;
-  if (perturbation() == 0) return tensor;
-  if (epsilon(tensor) > 0) return perturbed(tensor, inputs_);
+  if (perturbation() == 0) return tensor.to(device());
+  if (epsilon(tensor) > 0) return perturbed(tensor, inputs_).to(device());
   perturb_weights();
-  return tensor;
+  return tensor.to(device());
 }
 
 /// Every element times 1 + eps or 1 - eps, the sign drawn from perturbation, step and `number`.
@@ -146,7 +152,9 @@ at::Tensor Rank::perturbed(const at::Tensor& tensor, std::uint64_t number) const
   // The generator uses only the low 32 bits of a seed.
   const auto seed = static_cast<std::uint64_t>(perturbation()) << 29 ^
                     static_cast<std::uint64_t>(step()) << 12 ^ number;
-  const at::Tensor bits = at::randint(2, tensor.sizes(), cpu_generator(seed), tensor.options());
+  const at::Tensor bits =
+      at::randint(2, tensor.sizes(), cpu_generator(seed), tensor.options().device(at::kCPU))
+          .to(tensor.device());
   return tensor * (1 + (2 * bits - 1) * epsilon(tensor));
 }
 

@@ -21,6 +21,7 @@
 
 namespace lockstep {
 
+struct NodeDevices;
 class ShardedModel;
 
 /// The argument of a scenario's body: its place in the cell, the process group, and the observer.
@@ -59,20 +60,28 @@ class Rank {
 
   /// 0 in the reference.
   int rank() const { return is_reference() ? 0 : placement_.rank; }
+  /// Among the ranks of this machine, from 0.
+  int local_rank() const { return is_reference() ? 0 : placement_.local_rank; }
   /// Ranks of the cell. The reference is one process and computes the shards of all ranks.
   int world_size() const { return cell_.world_size; }
 
   /// The process group; the first call runs the rendezvous.
   ProcessGroup& group();
 
+  /// The device that this process trains on, its model and its inputs: the CPU, its own virtual
+  /// device, or the GPU with the rank's number on the machine, counted from 0 again if ranks share
+  /// them. The first call opens it, as `open_devices` does. On ranks whose body calls
+  /// `open_devices` it is the CPU: that body places its model, and moves its inputs, itself.
+  at::Device device();
+
   /// Seed `base` of the scenario, shifted by the run's `--seed`.
   std::uint64_t seed(std::uint64_t base) const { return base + cell_.seed; }
 
-  /// The input to feed to the model: `tensor` itself, but in a perturbed reference every element
-  /// times 1 + eps or 1 - eps, the sign drawn from perturbation, step and call. Call it on every
-  /// input, on each element the same number of times in every run. Whole numbers such as tokens
-  /// cannot be perturbed. Instead, this step's gradients use perturbed parameters of the module
-  /// whose `mean_of_rank_gradients` is being computed.
+  /// The input to feed to the model: `tensor` on `device()`, but in a perturbed reference every
+  /// element times 1 + eps or 1 - eps, the sign drawn from perturbation, step and call. Call it on
+  /// every input, on each element the same number of times in every run. Whole numbers such as
+  /// tokens cannot be perturbed. Instead, this step's gradients use perturbed parameters of the
+  /// module whose `mean_of_rank_gradients` is being computed.
   at::Tensor input(const at::Tensor& tensor);
 
   /// Runs `body(step)` for every step of the cell, from 1.
@@ -128,6 +137,7 @@ class Rank {
   void note_asked() const;
   /// 0: no perturbation.
   int perturbation() const { return is_reference() ? placement_.rank : 0; }
+  friend std::vector<at::Device> open_devices(Rank& rank, const NodeDevices& options);
 
   /// A parameter of the module whose mean gradients are being computed.
   struct WeightBefore {
@@ -140,6 +150,7 @@ class Rank {
   std::filesystem::path folder_;
   GroupOptions group_options_;
   Observer observer_;
+  std::optional<at::Device> device_;  ///< absent: not opened yet
   std::unique_ptr<CollectiveLog> log_;
   std::unique_ptr<ProcessGroup> group_;
   bool has_noted_parameters_ = false;  ///< before the first step

@@ -1,0 +1,52 @@
+#include "harness/train/rank/device_memory.h"
+
+#include <c10/core/CachingDeviceAllocator.h>
+
+#include "harness/sim/virtual_devices.h"
+
+namespace lockstep {
+
+namespace {
+
+/// Bytes of a device: live now, and at their most since `restart_peak`.
+struct Bytes {
+  std::int64_t live = 0;
+  std::int64_t peak = 0;
+};
+
+Bytes bytes_on(c10::Device device) {
+  if (!device.is_cuda()) {
+    const VirtualMemory memory = virtual_memory(device.index());
+    return {memory.live, memory.peak};
+  }
+  using c10::CachingAllocator::StatType;
+  const auto stats = c10::getDeviceAllocator(device.type())->getDeviceStats(device.index());
+  const auto& requested = stats.requested_bytes[static_cast<std::size_t>(StatType::AGGREGATE)];
+  return {requested.current, requested.peak};
+}
+
+void restart_peak(c10::Device device) {
+  if (!device.is_cuda()) return reset_peak_virtual_memory();
+  c10::getDeviceAllocator(device.type())->resetPeakStats(device.index());
+}
+
+}  // namespace
+
+std::int64_t allocated_bytes(c10::Device device) {
+  return device.is_cpu() ? 0 : bytes_on(device).live;
+}
+
+DeviceMemory::DeviceMemory(c10::Device device) : device_(device) {
+  if (device.is_cpu()) {
+    on_cpu_.emplace();
+    return;
+  }
+  restart_peak(device);
+  live_before_ = bytes_on(device).live;
+}
+
+std::int64_t DeviceMemory::peak() const {
+  return on_cpu_ ? on_cpu_->peak() : bytes_on(device_).peak - live_before_;
+}
+
+}  // namespace lockstep
