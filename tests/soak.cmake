@@ -26,6 +26,8 @@ foreach(id ${scenario_ids})
                 COMMAND scenario_tests --gtest_filter=Soak/*.GivesTheSameRecordAgain/${name})
   lockstep_soak(worlds worlds.${name} COMMAND scenario_tests
     --gtest_filter=Soak/*.IsAsExpectedWithAnotherSeedAndMoreSteps/${name}:Soak/*.IsAsExpectedWithEightRanks/${name})
+  lockstep_soak(devices devices.${name} COMMAND scenario_tests
+    --gtest_filter=Soak/*.IsAsExpectedOnVirtualDevices/${name})
   lockstep_soak(pairs pairs.${name} COMMAND scenario_tests
     --gtest_filter=Soak/*.IsAsExpectedWithEveryPairOfValuesOfItsAxes/${name})
 endforeach()

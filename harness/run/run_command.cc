@@ -152,6 +152,12 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
   const int jobs = jobs_of(request, cells, launcher.has_value());
   RunRecord run = plan_record(request, plan, launcher ? launcher->text() : "");
   run.environment.jobs = jobs;
+  if (gpus && gpus->is_there) {
+    run.notes.push_back(fmt::format(
+        "on {}, without TF32 and sums of reduced precision, by kernels that torch calls "
+        "deterministic",
+        gpus->text));
+  }
   const fs::path shown_folder = make_run_folder(request.out, run, request.readers);
   // A rank may change its directory.
   const fs::path folder = fs::absolute(shown_folder);

@@ -65,10 +65,18 @@ std::vector<std::string> requirement_words() {
   return words;
 }
 
+int as_many_as_gpus() {
+  const Capability gpus = find_gpu_capability(kAnswerLimit);
+  if (gpus.is_there) return std::min(gpus.count, kMostRanksOfCell);
+  throw Error(Error::Kind::usage,
+              fmt::format("--ranks gpus: there is no GPU: {}. Remedy: {}", gpus.text, gpus.remedy));
+}
+
 std::vector<int> world_sizes(const std::string& text) {
   std::vector<int> sizes;
   for (const std::string& part : split(text, ',')) {
-    const int size = whole_number("--ranks", part, 1, kMostRanksOfCell);
+    const int size =
+        part == "gpus" ? as_many_as_gpus() : whole_number("--ranks", part, 1, kMostRanksOfCell);
     if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
   }
   return sizes;
@@ -189,7 +197,8 @@ void add_cell_options(CLI::App& run, RunWords& words) {
          "SCENARIO", words.scenarios,
          "scenario or scenario/variant, or a pattern of them: 'loss*/all-reduce*'; none: all")
       ->type_name("");
-  run.add_option("--ranks", words.ranks, "world sizes, 1 to 64, comma-separated")
+  run.add_option("--ranks", words.ranks,
+                 "world sizes, 1 to 64, comma-separated; gpus: as many as GPUs")
       ->type_name("N[,N...]")
       ->default_str("2");
   run.add_option("--steps", words.steps, "training steps (default: the scenario's)")

@@ -96,7 +96,7 @@ Scenario global_rank_as_device_index() {
                      "mistakes=index", expect_lacking_device(device_error::kNoSuchDevice)),
            latent("one-machine", "the helper unchanged, on one machine", "mistakes=both"),
            fixed("local-rank", "the index is the local rank", "mistakes=none"),
-           reference("reference", "one process on the CPU: the mean of all shards' gradients")},
+           reference("reference", "one process on one device: the mean of all shards' gradients")},
       .devices = {DeviceKind::sim, DeviceKind::cuda},
       .device_needs =
           [](const Cell& cell) {

@@ -113,8 +113,9 @@ std::vector<Variant> variants() {
       fixed("functional-hidden-moved-before",
             "hidden states are moved before functorch differentiates",
             "computed_by=functorch inputs=moved-before"),
-      reference("reference",
-                "one process on the CPU, torch's cross-entropy: the mean of all shards' gradients"),
+      reference(
+          "reference",
+          "one process on one device, torch's cross-entropy: the mean of all shards' gradients"),
   };
 }
 

@@ -49,7 +49,7 @@ std::vector<Variant> variants() {
             "every rank's copy on the first device: refused on all ranks except the first",
             "answer=first-device", others_refused),
       fixed("overridden", "a full copy per rank", "answer=overridden"),
-      reference("reference", "one process on the CPU: the mean of all shards' gradients"),
+      reference("reference", "one process on one device: the mean of all shards' gradients"),
   };
 }
 

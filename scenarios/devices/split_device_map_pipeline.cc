@@ -167,7 +167,7 @@ Scenario split_device_map_pipeline() {
                    fixed("split-gradient-moved-back", "split; the loss moves its gradient back",
                          "model=split gradient=moved-back"),
                    fixed("data-parallel", "a full copy on the device of every rank", "model=whole"),
-                   reference("reference", "one process on the CPU: the mean of all shards")},
+                   reference("reference", "one process on one device: the mean of all shards")},
       .worlds = worlds_from(1),
       .devices = {DeviceKind::sim, DeviceKind::cuda},
       .device_needs =

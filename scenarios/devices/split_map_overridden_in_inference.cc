@@ -73,7 +73,7 @@ Scenario split_map_overridden_in_inference() {
                "the pull request in inference: the model only fits split, and runs out of memory",
                "guard=always", expect_named_map_overridden),
            fixed("split", "the guard acts in training only", "guard=in-training-only"),
-           reference("reference", "one process on the CPU: the losses of inference")},
+           reference("reference", "one process on one device: the losses of inference")},
       .devices = {DeviceKind::sim, DeviceKind::cuda},
       .device_needs =
           [](const Cell&) {

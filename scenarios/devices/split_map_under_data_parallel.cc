@@ -83,7 +83,7 @@ std::vector<Variant> variants() {
       wrong_fix("first-device",
                 "the other advice, device_map={\"\": \"cuda:0\"}: all ranks' copies on one device",
                 "answer=first-device devices_hold=one-copy", expect_full_device),
-      reference("reference", "one process on the CPU: the mean of all shards' gradients"),
+      reference("reference", "one process on one device: the mean of all shards' gradients"),
   };
 }
 

@@ -172,7 +172,7 @@ Scenario loss_on_unwrapped_module() {
       .origin =
           {"SchmiedmayerLab", "pull request #49 (2026-06-27)",
            "the toy script: model, seeds, data, learning rate, tables; the review's flat buffer",
-           "NCCL and GPUs: CUDA's random numbers are computed on the CPU"},
+           "NCCL and GPUs unless they are asked for: elsewhere CUDA's random numbers are imitated"},
       .variants = variants(),
       .steps = 5,
       .axes = {optimizer_axis(), {"k", {"2", "3"}, "2", {"bypass-armed-every-kth-step"}}},

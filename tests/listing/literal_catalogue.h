@@ -24,6 +24,7 @@ inline std::vector<Scenario> literal_catalogue() {
                       "hooks"),
       listed_scenario("batches-uneven", "One rank has a batch less, and the others HANG.",
                       "collectives")};
+  for (Scenario& scenario : scenarios) scenario.devices = {DeviceKind::cpu};
   scenarios[1].worlds = worlds_from(2, 16);
   scenarios[1].devices = {DeviceKind::sim, DeviceKind::cuda};
   scenarios[2].axes.clear();

@@ -26,6 +26,7 @@ inline Scenario literal_scenario(std::string id = "bug-class") {
                    {"plain", Role::reference, "what the others are compared with"},
                    {"special", Role::reference, "what 'other' is compared with"}},
       .worlds = {2, 4},
+      .devices = {DeviceKind::cpu},
       .steps = 3,
       .axes = {{"rate", {"slow", "fast"}, "slow"},
                {"tiles", {"1", "2", "4"}, "2", {"bug"}},

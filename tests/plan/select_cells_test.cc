@@ -247,6 +247,25 @@ TEST(SelectCells, OverNcclTrainOnGpusOneARank) {
             "runs on cpu, not on cuda");
 }
 
+TEST(SelectCells, WhoseReferenceCannotRunDoNotApply) {
+  Scenario scenario = literal_scenario();
+  scenario.precondition = [](const Cell& cell) {
+    return std::string(cell.variant == "plain" ? "it is not to be" : "");
+  };
+  const Plan plan = select_cells({scenario}, of({"bug-class/bug", "bug-class/other"}));
+  EXPECT_EQ(cell_of(plan, "bug").expectation.not_applicable,
+            "its reference cannot run: it is not to be");
+  EXPECT_EQ(cell_of(plan, "other").expectation.not_applicable, "") << "it has another one";
+}
+
+TEST(SelectCells, OfAReferenceNeedOneGpu) {
+  Selection selection = on_gpus(1);
+  selection.names = {"bug-class/plain"};
+  Scenario scenario = scenario_on_devices();
+  scenario.device_needs = [](const Cell&) { return DeviceNeeds{4, false}; };
+  EXPECT_EQ(select_cells({scenario}, selection).cells.at(0).expectation.not_applicable, "");
+}
+
 TEST(SelectCells, WithTooFewGpusDoNotApply) {
   EXPECT_EQ(objection_with(2, "4"), "needs 4 GPUs, but there are 2");
   EXPECT_EQ(objection_with(1, "4"), "needs 4 GPUs, but there is 1");

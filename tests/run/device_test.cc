@@ -51,13 +51,23 @@ TEST_F(DeviceOption, CudaThatIsSkippedIsAFailureWhereSomethingIsRequired) {
 }
 
 TEST_F(DeviceOption, CudaNeedsAsManyGpusAsTheCellSays) {
-  const Outcome outcome = run("2", kTestbed, "trains-on-devices --ranks 3 --device cuda");
+  const Outcome outcome = run("2", kTestbed, "trains-on-devices/clean --ranks 3 --device cuda");
   EXPECT_EQ(outcome.status, 3) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("needs 3 GPUs, but there are 2"));
 }
 
+TEST_F(DeviceOption, HasAsManyRanksAsGpusIfAsked) {
+  const Outcome outcome = run("2", kTestbed, "planted-bit/clean --ranks gpus,3");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("planted-bit, 2 ranks"), HasSubstr("planted-bit, 3 ranks")));
+  const Outcome without = run("0", kTestbed, "planted-bit/clean --ranks gpus");
+  EXPECT_EQ(without.status, 64);
+  EXPECT_THAT(without.err, HasSubstr("--ranks gpus: there is no GPU: the driver knows no device"));
+}
+
 TEST_F(DeviceOption, AsksNoDriverForAScenarioWithoutGpus) {
-  const Outcome outcome = run("hang", kLockstep, "loss-on-unwrapped-module --device cuda");
+  const Outcome outcome = run("hang", kTestbed, "planted-bit --device cuda");
   EXPECT_EQ(outcome.status, 3) << outcome.err;
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("runs on cpu, not on cuda"), Not(HasSubstr("there is no GPU"))));

@@ -14,6 +14,7 @@
 #include "reports/record/json.h"
 #include "tests/command.h"
 #include "tests/programs.h"
+#include "tests/record/whole_journal.h"
 
 namespace lockstep {
 namespace {
@@ -54,6 +55,8 @@ class EveryScenario : public testing::TestWithParam<std::string> {
   nlohmann::json record_of(const std::string& name) const {
     return nlohmann::json::parse(text_of(path(name) / "record.json"));
   }
+  /// `on_cpu`: a run whose cells are on the CPU.
+  void expect_its_values_on_virtual_devices(const std::string& on_cpu) const;
   fs::path path(const std::string& name) const { return folder_.path() / name; }
 
  private:
@@ -291,6 +294,78 @@ void expect_that_branch_points_are_reached(const nlohmann::json& record) {
   }
 }
 
+/// Digests of a rank's values, by step, micro-batch, phase and name; without notes of memory.
+std::map<std::string, Digest> values_in(const fs::path& journal) {
+  std::map<std::string, Digest> values;
+  for (const Observation& row : read_journal(journal).observations) {
+    if (row.kind == Kind::memory) continue;
+    values[fmt::format("step {} micro-batch {} {} {} {}", row.step, row.micro_batch,
+                       name(row.phase), name(row.kind), row.name)] = row.digest;
+  }
+  return values;
+}
+
+/// Bytes that a rank has noted of its device at the end of steps.
+std::vector<std::int64_t> allocations_in(const fs::path& journal) {
+  std::vector<std::int64_t> bytes;
+  for (const Observation& row : read_journal(journal).observations) {
+    if (!row.name.starts_with("allocated on sim:")) continue;
+    bytes.push_back(static_cast<std::int64_t>(row.statistics.norm));
+  }
+  return bytes;
+}
+
+/// The variants whose cells are repeated on virtual devices: the first of each role that runs
+/// there.
+std::vector<std::string> variants_for_devices(const nlohmann::json& record) {
+  std::vector<std::string> variants;
+  for (const char* role : {"buggy", "fixed"}) {
+    for (const auto& cell : record.at("cells")) {
+      const bool has_ended = cell.at("expectation").at("raises").empty() && !has_failed(cell);
+      if (cell.at("cell").at("role") != role || cell.at("processes") == 0 || !has_ended) continue;
+      variants.push_back(cell.at("cell").at("variant"));
+      break;
+    }
+  }
+  return variants;
+}
+
+/// `cpu` and `sim`: folders of the same cell on the CPU and on virtual devices.
+void expect_the_values_of_the_cpu(const fs::path& cpu, const fs::path& sim, bool allocates) {
+  for (int rank = 0; fs::exists(cpu / fmt::format("rank-{}.csv", rank)); ++rank) {
+    const std::string journal = fmt::format("rank-{}.csv", rank);
+    const auto values = values_in(cpu / journal);
+    EXPECT_FALSE(values.empty()) << cpu;
+    EXPECT_EQ(values_in(sim / journal), values) << sim;
+    if (!allocates) continue;
+    EXPECT_THAT(allocations_in(sim / journal),
+                testing::AllOf(testing::Not(testing::IsEmpty()), testing::Each(testing::Gt(0))))
+        << sim << ": the rank computes beside its device";
+  }
+}
+
+void EveryScenario::expect_its_values_on_virtual_devices(const std::string& on_cpu) const {
+  const nlohmann::json cpu = record_of(on_cpu);
+  const std::vector<std::string> variants = variants_for_devices(cpu);
+  ASSERT_FALSE(variants.empty());
+  std::string cells;
+  for (const std::string& variant : variants) cells += fmt::format(" {}/{}", GetParam(), variant);
+  const Outcome outcome = run_named("sim", cells, "--device sim", "2");
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  std::size_t compared = 0;
+  const nlohmann::json sim = record_of("sim");
+  for (const auto& cell : sim.at("cells")) {
+    for (const auto& other : cpu.at("cells")) {
+      if (other.at("cell").at("variant") != cell.at("cell").at("variant")) continue;
+      ++compared;
+      expect_the_values_of_the_cpu(path(on_cpu) / other.at("folder").get<std::string>(),
+                                   path("sim") / cell.at("folder").get<std::string>(),
+                                   cell.at("cell").at("role") != "reference");
+    }
+  }
+  EXPECT_GT(compared, variants.size()) << "the variants and their references";
+}
+
 // The share of one scenario in the quick tests, about two seconds on two cores: its cells, and
 // those of its matrix.
 constexpr std::size_t kMostCells = 20;
@@ -306,6 +381,10 @@ TEST_P(EveryScenario, IsAsExpectedWithEveryValueOfItsAxesAndGivesTheSameRecordsA
   expect_that_who_is_right_met(record);
   expect_that_faults_are_known(path("first"));
   expect_that_perturbed_inputs_move_references(path("first"), record);
+  // Those that start on another kind are on virtual devices in all tests.
+  if (record.at("cells").front().at("cell").at("device") == "cpu") {
+    expect_its_values_on_virtual_devices("first");
+  }
 
   // Every variant, and every value in one of them; more where they fit.
   const Outcome matrix =
@@ -348,6 +427,12 @@ TEST_P(EveryScenarioAtLength, IsAsExpectedWithEightRanks) {
   const Outcome outcome = run("run", "", "8");
   EXPECT_THAT(outcome.status, testing::AnyOf(0, 3)) << outcome.out << outcome.err;
   expect_that_who_is_right_met(record_of("run"));
+  expect_that_faults_are_known(path("run"));
+}
+
+TEST_P(EveryScenarioAtLength, IsAsExpectedOnVirtualDevices) {
+  const Outcome outcome = run("run", "--device sim --matrix --max-cells 150", "2");
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   expect_that_faults_are_known(path("run"));
 }
 

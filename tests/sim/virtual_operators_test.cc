@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "harness/sim/virtual_devices.h"
+#include "harness/train/autograd/autocast.h"
 #include "harness/train/nn/module.h"
 #include "harness/train/nn/transformer.h"
 #include "harness/train/nn/vision_language_model.h"
 #include "harness/train/optim/optimizer.h"
+#include "harness/train/sharded/storage_memory.h"
 #include "tests/train/helpers.h"
 
 namespace lockstep {
@@ -44,6 +46,11 @@ const std::vector<Operator> kOperators{
     {"matmul",
      [](auto& x, auto& w) {
        return x.view({2, 3, 8}).matmul(w.expand({2, 8, 8}));
+     }},
+    {"products_in_autocast",
+     [](auto& x, auto& w) {
+       const AutocastScope autocast(at::kBFloat16);
+       return (at::linear(x, w) + x.matmul(w) * x.mm(w)).tanh();
      }},
     {"gelu", [](auto& x, auto&) { return at::gelu(x); }},
     {"silu", [](auto& x, auto&) { return at::silu(x); }},
@@ -227,6 +234,26 @@ TEST_F(VirtualModels, AVisionLanguageModelTrainsToTheBitsOfTheCpu) {
       });
     };
     expect_equal(trained_on(at::kCPU), trained_on(virtual_device(1)));
+  }
+}
+
+TEST_F(VirtualModels, AutocastCastsProductsAndOnlyWhileItIsOn) {
+  const at::Tensor x = drawn({6, 8}, 1).to(virtual_device(0));
+  {
+    const AutocastScope autocast(at::kBFloat16);
+    EXPECT_EQ(at::mm(x, x.t()).scalar_type(), at::kBFloat16);
+    EXPECT_EQ((x * x).scalar_type(), at::kFloat);
+  }
+  EXPECT_EQ(at::mm(x, x.t()).scalar_type(), at::kFloat);
+}
+
+TEST_F(VirtualModels, AViewOfMemoryThatWasReleasedIsRefusedInTorchsWords) {
+  for (const at::Device device : {at::Device(at::kCPU), virtual_device(0)}) {
+    const at::Tensor matrix = drawn({6, 8}, 1).to(device);
+    release_storage(matrix);
+    EXPECT_THAT([&] { matrix.t(); }, testing::ThrowsMessage<c10::Error>(testing::HasSubstr(
+                                         "are out of bounds for storage of size 0")))
+        << device;
   }
 }
 

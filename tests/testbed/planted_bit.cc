@@ -45,6 +45,7 @@ Scenario planted_bit() {
       .variants = {{"flip", Role::buggy, "the bit is flipped"},
                    {"clean", Role::fixed, "it is not"}},
       .worlds = {2, 3, 4, 64},
+      .devices = {DeviceKind::cpu},
       .steps = 3,
       .axes = {{"rank", {"0", "1", "2", "3"}, "1"},
                {"step", {"1", "2", "3"}, "2"},

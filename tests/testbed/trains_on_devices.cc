@@ -88,7 +88,7 @@ Scenario trains_on_devices() {
       .summary = "A small model whose halves are on two devices of a node.",
       .variants = {{"flip", Role::buggy, "one bit of a gradient is wrong on rank 1 in step 2"},
                    {"clean", Role::fixed, "it is not"},
-                   {"reference", Role::reference, "one process, on the CPU"}},
+                   {"reference", Role::reference, "one process, on one device"}},
       .worlds = {2, 3},
       .devices = {DeviceKind::cpu, DeviceKind::sim, DeviceKind::cuda},
       .device_needs = [](const Cell& cell) { return DeviceNeeds{cell.world_size}; },

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <c10/core/Device.h>
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <optional>
@@ -11,20 +11,20 @@ namespace lockstep {
 
 /// Bytes of the tensors of this process that are on `device` now, as they were requested. 0 on the
 /// CPU, where nobody counts.
-std::int64_t allocated_bytes(c10::Device device);
+std::int64_t allocated_bytes(at::Device device);
 
 /// Bytes that tensors on one device take beyond those that were live when it was created: as they
 /// are requested, without an allocator's rounding. On the CPU those that this thread requests
 /// (`ActivationMemory`); on others those of the process, so create one at a time there.
 class DeviceMemory {
  public:
-  explicit DeviceMemory(c10::Device device);
+  explicit DeviceMemory(at::Device device);
 
   /// The most so far.
   std::int64_t peak() const;
 
  private:
-  c10::Device device_;
+  at::Device device_;
   std::int64_t live_before_ = 0;
   std::optional<ActivationMemory> on_cpu_;
 };

@@ -1,5 +1,6 @@
 #include "harness/train/rank/devices.h"
 
+#include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -30,6 +31,20 @@ Error cannot_use_gpus(const std::string& why, const std::string& remedy) {
   return {Error::Kind::usage, fmt::format("GPUs cannot be used: {}. Remedy: {}.", why, remedy)};
 }
 
+/// Values on GPUs are compared with each other and, by their tables, with those of the CPU. So
+/// products of float32 have all its digits, and a second run has the same bits.
+void compute_exactly() {
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  at::Context& context = at::globalContext();
+  context.setAllowTF32CuBLAS(false);
+  context.setAllowTF32CuDNN(false);
+  context.setAllowFP16ReductionCuBLAS(false, /*allow_splitk=*/false);
+  context.setAllowBF16ReductionCuBLAS(false, /*allow_splitk=*/false);
+  context.setDeterministicCuDNN(true);
+  context.setDeterministicFillUninitializedMemory(false);
+  context.setDeterministicAlgorithms(true, /*warn_only=*/true);
+}
+
 /// Lockstep links only torch's CPU libraries: the others double the start time of every rank.
 void load_cuda() {
   const fs::path library = fs::path(loaded_torch().file).parent_path() / "libtorch_cuda.so";
@@ -41,6 +56,7 @@ void load_cuda() {
     throw cannot_use_gpus(fmt::format("torch's CUDA library cannot be loaded: {}", ::dlerror()),
                           "install torch anew, with the CUDA packages that it names");
   }
+  compute_exactly();
 }
 
 int count_gpus() {

@@ -11,6 +11,7 @@
 
 #include "harness/launch/gpus.h"
 #include "harness/sim/virtual_devices.h"
+#include "harness/train/rank/device_memory.h"
 #include "harness/train/rank/rank.h"
 #include "reports/base/error.h"
 #include "tests/temporary_folder.h"
@@ -35,6 +36,7 @@ class RankOn {
   }
 
   std::vector<at::Device> open(const NodeDevices& options) { return open_devices(*rank_, options); }
+  Rank& rank() { return *rank_; }
   std::filesystem::path file(const std::string& name) const { return folder_.path() / name; }
 
  private:
@@ -62,12 +64,52 @@ TEST(Devices, OfTheCpuAreTheCpuSoManyTimes) {
   EXPECT_FALSE(has_virtual_devices());
 }
 
-TEST(Devices, OfAReferenceAreTheCpuWhateverItsCellIsOn) {
-  for (const DeviceKind device : {DeviceKind::sim, DeviceKind::cuda}) {
-    EXPECT_THAT(RankOn(device, Role::reference).open({.count = 2}),
-                ElementsAre(at::kCPU, at::kCPU));
-  }
+TEST(Devices, OfAReferenceAreItsOwnOneSoManyTimesWithoutALimit) {
+  RankOn rank(DeviceKind::sim, Role::reference);
+  EXPECT_THAT(rank.open({.count = 2, .capacity = 8}),
+              ElementsAre(virtual_device(0), virtual_device(0)));
+  EXPECT_EQ(rank.rank().device(), virtual_device(0));
+  EXPECT_EQ(virtual_memory(0).capacity, std::nullopt);
+}
+
+TEST(DeviceOfARank, IsTheCpuInACellOnTheCpu) {
+  RankOn rank(DeviceKind::cpu);
+  EXPECT_EQ(rank.rank().device(), at::Device(at::kCPU));
+  EXPECT_EQ(rank.rank().input(bytes_on(at::kCPU, 2)).device(), at::Device(at::kCPU));
   EXPECT_FALSE(has_virtual_devices());
+}
+
+TEST(DeviceOfARank, HasItsInputs) {
+  RankOn rank(DeviceKind::sim);
+  EXPECT_EQ(rank.rank().input(bytes_on(at::kCPU, 2)).device(), virtual_device(0));
+  EXPECT_EQ(rank.rank().device(), virtual_device(0));
+}
+
+TEST(DeviceOfARank, IsTheCpuWhereTheBodyPlacesItsModel) {
+  RankOn rank(DeviceKind::sim);
+  rank.open({.count = 2});
+  EXPECT_EQ(rank.rank().device(), at::Device(at::kCPU));
+  EXPECT_EQ(rank.rank().input(bytes_on(at::kCPU, 2)).device(), at::Device(at::kCPU));
+}
+
+TEST(DeviceMemory, CountsWhatIsRequestedBeyondWhatWasThere) {
+  RankOn rank(DeviceKind::sim);
+  const at::Device device = rank.rank().device();
+  const at::Tensor before = bytes_on(device, 1000);
+  EXPECT_EQ(allocated_bytes(device), 1000);
+  const DeviceMemory memory(device);
+  EXPECT_EQ(memory.peak(), 0);
+  { const at::Tensor some = bytes_on(device, 24), more = bytes_on(device, 10); }
+  const at::Tensor kept = bytes_on(device, 5);
+  EXPECT_EQ(memory.peak(), 34);
+  EXPECT_EQ(allocated_bytes(device), 1005);
+}
+
+TEST(DeviceMemory, OfTheCpuIsThatOfActivations) {
+  const DeviceMemory memory(at::kCPU);
+  { const at::Tensor some = bytes_on(at::kCPU, 24); }
+  EXPECT_EQ(memory.peak(), 24);
+  EXPECT_EQ(allocated_bytes(at::kCPU), 0) << "nobody counts there";
 }
 
 TEST(VirtualDevicesOfARank, AreAsManyAsItAskedFor) {
