@@ -41,6 +41,7 @@ TiledMlps::TiledMlps(Rank& rank)
   if (!rank.is_reference() || !is_mixed(cell)) return;
   copy_.emplace(kMlpSizes, cpu_generator(rank.seed(0)));
   copy_->to(dtype_of(cell));
+  copy_->to(rank.device());
   compute_with(*copy_, model_);
 }
 
