@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -39,8 +40,19 @@ inline void write_text(const std::filesystem::path& file, const std::string& tex
   std::ofstream(file, std::ios::binary) << text;
 }
 
+/// What a shell starts in the background ignores interruptions, and what nohup starts a lost
+/// terminal, and so would all that a test starts.
+inline void take_signals_again() {
+  for (const int signal : {SIGINT, SIGHUP, SIGQUIT}) {
+    struct sigaction now {};
+    ::sigaction(signal, nullptr, &now);
+    if (now.sa_handler == SIG_IGN) std::signal(signal, SIG_DFL);
+  }
+}
+
 /// Runs `line` in a shell and waits for it. A signal gives 128 plus its number.
 inline Outcome run_shell(const std::string& line) {
+  take_signals_again();
   const TemporaryFolder folder;
   const auto out = folder.path() / "out";
   const auto err = folder.path() / "err";

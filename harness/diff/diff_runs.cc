@@ -479,8 +479,9 @@ class KeptTensors {
     const bool is_open = step.count(Likeness::undecided) > 0;
     const bool has_module = step.modules.first(Compared::output, Likeness::different) ||
                             step.modules.first(Compared::output_gradient, Likeness::different);
-    const bool is_shown = is_new(differs, has_different_) | is_new(is_open, has_undecided_) |
-                          is_new(has_module, has_module_);
+    bool is_shown = is_new(differs, has_different_);
+    is_shown = is_new(is_open, has_undecided_) || is_shown;
+    is_shown = is_new(has_module, has_module_) || is_shown;
     const bool is_first = std::exchange(is_first_, false);
     if (!is_first && !is_shown) step.leave_out_tensors();
   }

@@ -70,7 +70,6 @@ MeasuredSums measured_sums(DType component, const TensorSums& found) {
   if (has_whole_values(component)) {
     sums.least_whole = totals.whole.least;
     sums.most_whole = totals.whole.most;
-    sums.are_squares_exact = totals.whole.squares < kInexact;
     sums.whole_squares = totals.whole.squares;
   } else {
     sums.squares[0] = totals.floating.squares;

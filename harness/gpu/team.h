@@ -18,15 +18,20 @@ inline constexpr std::uint32_t kWarp = 32;  // threads, each of which takes a pa
 inline constexpr std::uint32_t kWarps = kThreads / kWarp;
 static_assert(2 * kWarp == kBlock);
 
+/// Sums of some threads, and of warps.
+struct SharedSums {
+  static constexpr std::uint32_t kTotals = kThreads / 4;
+
+  Totals totals[kTotals];
+  double lanes[kWarps][ComponentSums::kSketches][kBlock];
+};
+
 /// What the threads of a team share.
 struct TeamMemory {
   PlaceKey keys[kDigestBlock];
   union {
     BlockPlan plans[kThreads];
-    struct {
-      Totals totals[kThreads / 2];
-      double lanes[kWarps][ComponentSums::kSketches][kBlock];
-    } sums;  ///< after the last plan
+    SharedSums sums;  ///< after the last plan
   };
   std::uint32_t is_last;
 };
@@ -196,12 +201,19 @@ LOCKSTEP_BOTH void add_up(Threads& threads, TeamMemory& memory, bool is_whole, T
       [&](std::uint32_t thread, ThreadState& state) { share_lanes(memory, thread, state); });
   LOCKSTEP_KEEP_LOOP
   for (std::uint32_t half = kThreads / 2; half > 0; half /= 2) {
-    threads.each([&](std::uint32_t thread, ThreadState& state) {
-      if (thread >= half && thread < 2 * half) memory.sums.totals[thread - half] = state.totals;
-    });
-    threads.each([&](std::uint32_t thread, ThreadState& state) {
-      if (thread < half) include(state.totals, memory.sums.totals[thread], is_whole);
-    });
+    LOCKSTEP_KEEP_LOOP
+    for (std::uint32_t first = 0; first < half; first += SharedSums::kTotals) {
+      const std::uint32_t end =
+          half - first < SharedSums::kTotals ? half : first + SharedSums::kTotals;
+      threads.each([&](std::uint32_t thread, ThreadState& state) {
+        if (thread < half + first || thread >= half + end) return;
+        memory.sums.totals[thread - half - first] = state.totals;
+      });
+      threads.each([&](std::uint32_t thread, ThreadState& state) {
+        if (thread < first || thread >= end) return;
+        include(state.totals, memory.sums.totals[thread - first], is_whole);
+      });
+    }
   }
   threads.each([&](std::uint32_t thread, ThreadState& state) {
     if (thread == 0) sums->totals = state.totals;

@@ -32,7 +32,7 @@ struct FloatingTotals {
 
 /// Of a type without fraction.
 struct WholeTotals {
-  std::uint64_t squares;  ///< 2^53 if they are that or more
+  WholeSquares squares;
   std::int64_t least;
   std::int64_t most;
 };

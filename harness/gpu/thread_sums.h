@@ -12,19 +12,6 @@
 
 namespace lockstep::gpu {
 
-inline constexpr std::uint64_t kInexact = std::uint64_t{1} << 53;  // of sums of whole squares
-
-LOCKSTEP_BOTH constexpr std::uint64_t add_whole_squares(std::uint64_t a, std::uint64_t b) {
-  const std::uint64_t sum = a + b;  // of numbers up to `kInexact`
-  return sum < kInexact ? sum : kInexact;
-}
-
-LOCKSTEP_BOTH constexpr std::uint64_t square_of(std::int64_t value) {
-  constexpr std::int64_t kRoot = 94906265;  // of 2^53, rounded down
-  if (value < -kRoot || value > kRoot) return kInexact;
-  return static_cast<std::uint64_t>(value * value);
-}
-
 /// The square of a float is exact in float64, so a fused addition gives the same.
 LOCKSTEP_BOTH inline double add_square(double sum, float value) {
   const double exact = value;
@@ -95,7 +82,7 @@ LOCKSTEP_BOTH inline FloatingTotals empty() {
 template <>
 LOCKSTEP_BOTH inline WholeTotals empty() {
   using Whole = std::numeric_limits<std::int64_t>;
-  return {0, Whole::max(), Whole::min()};
+  return {{}, Whole::max(), Whole::min()};
 }
 
 LOCKSTEP_BOTH inline void include(FloatingTotals& sum, const FloatingTotals& other) {
@@ -105,7 +92,7 @@ LOCKSTEP_BOTH inline void include(FloatingTotals& sum, const FloatingTotals& oth
 }
 
 LOCKSTEP_BOTH inline void include(WholeTotals& sum, const WholeTotals& other) {
-  sum.squares = add_whole_squares(sum.squares, other.squares);
+  add(sum.squares, other.squares);
   sum.least = smaller(sum.least, other.least);
   sum.most = larger(sum.most, other.most);
 }
@@ -185,7 +172,7 @@ class PairSums {
   LOCKSTEP_BOTH void finish() {
     state_.totals.non_finite += non_finite_;
     if constexpr (kIsWhole) {
-      lockstep::gpu::include(state_.totals.whole, {0, least_, most_});
+      lockstep::gpu::include(state_.totals.whole, {whole_squares_, least_, most_});
     } else if (least_ <= most_) {  // adding 0 turns -0.0 into 0.0
       lockstep::gpu::include(state_.totals.floating, {0, least_ + 0.0, most_ + 0.0});
     }
@@ -218,8 +205,14 @@ class PairSums {
     if (!is_present) return;
     least_ = smaller(least_, value);
     most_ = larger(most_, value);
-    std::uint64_t& squares = state_.totals.whole.squares;
-    squares = add_whole_squares(squares, square_of(value));
+    if constexpr (sizeof(Bits) == 8) {
+      add_square(whole_squares_, value);
+    } else {
+      const auto square = static_cast<std::uint64_t>(value * value);
+      whole_squares_.low += square;
+      // 2^34 squares of 16 bits fit.
+      if constexpr (sizeof(Bits) == 4) whole_squares_.middle += whole_squares_.low < square ? 1 : 0;
+    }
   }
 
   /// Returns the value, or 0 if it does not count.
@@ -245,6 +238,7 @@ class PairSums {
   ThreadState& state_;
   std::uint64_t low_ = 0;  ///< of words of one block of the digest, before its key
   std::uint64_t high_ = 0;
+  WholeSquares whole_squares_{};
   Value least_ = std::numeric_limits<Value>::max();
   Value most_ = std::numeric_limits<Value>::lowest();
   std::uint32_t non_finite_ = 0;

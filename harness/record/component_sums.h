@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "harness/record/splitmix64.h"
+#include "harness/record/whole_squares.h"
 
 namespace lockstep {
 
@@ -22,12 +23,10 @@ struct ComponentSums {
   double most = -std::numeric_limits<double>::infinity();
   std::int64_t non_finite = 0;
 
-  /// Of whole numbers, instead of those above. While the squares add up to less than 2^53, each
-  /// order of additions in float64 gives their exact sum.
+  /// Of whole numbers, instead of those above.
   std::int64_t least_whole = std::numeric_limits<std::int64_t>::max();
   std::int64_t most_whole = std::numeric_limits<std::int64_t>::min();
-  std::uint64_t whole_squares = 0;
-  bool are_squares_exact = true;  ///< else `whole_squares` means nothing
+  WholeSquares whole_squares{};
 
   std::array<double, kSketches * kLanes> lanes{};  ///< of one sketch after the other
 };

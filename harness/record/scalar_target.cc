@@ -69,11 +69,7 @@ void add_whole_numbers(DType component, const std::byte* bytes, std::size_t coun
     const std::int64_t value = whole_value(component, bytes + i * size);
     sums.least_whole = std::min(sums.least_whole, value);
     sums.most_whole = std::max(sums.most_whole, value);
-    constexpr std::int64_t kRoot = 94906265;  // of 2^53, rounded down
-    if (value < -kRoot || value > kRoot) sums.are_squares_exact = false;
-    if (!sums.are_squares_exact) continue;
-    sums.whole_squares += static_cast<std::uint64_t>(value * value);
-    if (sums.whole_squares >> 53 != 0) sums.are_squares_exact = false;
+    add_square(sums.whole_squares, value);
   }
 }
 

@@ -41,18 +41,12 @@ double largest_of(const ComponentSums& sums) {
   return std::max(std::abs(sums.least), std::abs(sums.most));
 }
 
-double magnitude(std::int64_t whole) { return std::abs(static_cast<double>(whole)); }
-
-Statistics statistics_of_whole_numbers(DType component, const TensorBytes& bytes,
-                                       const ComponentSums& sums) {
+Statistics statistics_of_whole_numbers(const ComponentSums& sums) {
   Statistics result;
   if (sums.least_whole > sums.most_whole) return result;  // no elements
   result.minimum = sums.least_whole;
   result.maximum = sums.most_whole;
-  result.norm = sums.are_squares_exact
-                    ? std::sqrt(static_cast<double>(sums.whole_squares))
-                    : norm_of(component, bytes,
-                              std::max(magnitude(sums.least_whole), magnitude(sums.most_whole)));
+  result.norm = root_of(sums.whole_squares);
   return result;
 }
 
@@ -65,18 +59,14 @@ std::string to_text(const Extreme& extreme) {
 }
 
 bool needs_bytes(DType dtype, const ComponentSums& sums) {
-  if (unit_roundoff(component_type(dtype)) == 0) return !sums.are_squares_exact;
-  return sums.least <= sums.most && !has_plain_squares(largest_of(sums));
+  return may_need_bytes(dtype) && sums.least <= sums.most && !has_plain_squares(largest_of(sums));
 }
 
-bool may_need_bytes(DType dtype) {
-  const DType component = component_type(dtype);
-  return unit_roundoff(component) == 0 || component == DType::float64;
-}
+bool may_need_bytes(DType dtype) { return component_type(dtype) == DType::float64; }
 
 Statistics statistics(DType dtype, const TensorBytes& bytes, const ComponentSums& sums) {
   const DType component = component_type(dtype);
-  if (unit_roundoff(component) == 0) return statistics_of_whole_numbers(component, bytes, sums);
+  if (unit_roundoff(component) == 0) return statistics_of_whole_numbers(sums);
   Statistics result;
   result.non_finite = sums.non_finite;
   if (sums.least > sums.most) return result;  // nothing is finite

@@ -32,8 +32,7 @@ struct Statistics {
 /// Statistics of `bytes`, contiguous elements of `dtype`. -0.0 reads as 0.
 Statistics statistics(DType dtype, std::span<const std::byte> bytes);
 
-/// Whether the statistics need more than the sums of a pass: squares of whole numbers add up to
-/// 2^53 or more, or those of other numbers would overflow or underflow.
+/// Whether the statistics need more than the sums of a pass: squares would overflow or underflow.
 bool needs_bytes(DType dtype, const ComponentSums& sums);
 
 /// Whether there are sums of this type for which `needs_bytes`.

@@ -398,8 +398,7 @@ Digest add_blocks(const std::byte* bytes, std::size_t blocks, std::uint64_t firs
 // Whole numbers: plain loops, which the compiler turns into vectors of the target.
 
 constexpr std::size_t kWholesAtOnce = 1024;
-constexpr std::uint64_t kExact = std::uint64_t{1} << 53;
-constexpr std::uint64_t kSmallWhole = std::uint64_t{1} << 21;  // 1024 of its squares are exact
+constexpr std::uint64_t kSmallWhole = std::uint64_t{1} << 26;  // 1024 of its squares fit
 
 template <class T>
 HWY_INLINE T whole_at(const std::byte* bytes, std::size_t i) {
@@ -426,16 +425,17 @@ HWY_INLINE void add_wholes_at_once(const std::byte* bytes, std::size_t count, bo
   sums.most_whole = std::max<std::int64_t>(sums.most_whole, most);
   const auto of_least = static_cast<std::uint64_t>(least < 0 ? -(least + 1) : least);
   const auto of_most = static_cast<std::uint64_t>(most < 0 ? -(most + 1) : most);
-  sums.are_squares_exact = sums.are_squares_exact && std::max(of_least, of_most) < kSmallWhole;
-  if (!sums.are_squares_exact) return;
+  if (std::max(of_least, of_most) >= kSmallWhole) {
+    for (std::size_t i = 0; i < count; ++i) add_square(sums.whole_squares, values[i]);
+    return;
+  }
   using Square = std::conditional_t<sizeof(T) < 4, std::int32_t, std::int64_t>;
   using Sum = std::conditional_t<sizeof(T) == 1, std::uint32_t, std::uint64_t>;
   Sum sum = 0;
   for (std::size_t i = 0; i < count; ++i) {
     sum += static_cast<Sum>(static_cast<Square>(values[i]) * values[i]);
   }
-  sums.whole_squares += sum;
-  sums.are_squares_exact = sums.whole_squares < kExact;
+  add(sums.whole_squares, sum, 0);
 }
 
 template <class T>

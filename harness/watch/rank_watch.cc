@@ -185,7 +185,7 @@ std::int64_t RankWatch::describe(const lockstep_watch_tensor& described) {
   if (tensor.not_comparable.empty() && !parse<DType>(tensor.dtype)) {
     tensor.not_comparable = "dtype " + tensor.dtype;
   }
-  tensors_.push_back(std::move(tensor));
+  tensors_.push_back(described_as(std::move(tensor)));
   return static_cast<std::int64_t>(tensors_.size()) - 1;
 }
 
@@ -212,7 +212,7 @@ TensorBytes RankWatch::bytes_of(const lockstep_watch_value& value, const Observa
   return bytes;
 }
 
-const Observation& RankWatch::tensor_of(const lockstep_watch_value& value) const {
+const RankWatch::Described& RankWatch::tensor_of(const lockstep_watch_value& value) const {
   if (value.tensor < 0 || value.tensor >= static_cast<std::int64_t>(tensors_.size())) {
     throw internal_error(fmt::format("no tensor has the number {}", value.tensor));
   }
@@ -220,7 +220,7 @@ const Observation& RankWatch::tensor_of(const lockstep_watch_value& value) const
 }
 
 RankWatch::Measured RankWatch::unmeasured(const lockstep_watch_value& value) const {
-  Measured measured{tensor_of(value)};
+  Measured measured{tensor_of(value).row};
   measured.row.micro_batch = value.micro_batch;
   return measured;
 }
@@ -258,7 +258,7 @@ void RankWatch::copy_if_wanted(const lockstep_watch_value& value, Measured& meas
 std::vector<RankWatch::Measured> RankWatch::measured(std::span<const lockstep_watch_value> values) {
   std::vector<std::int64_t> sizes;  // in elements
   for (const lockstep_watch_value& value : values) {
-    sizes.push_back(element_count(tensor_of(value).local_shape));
+    sizes.push_back(element_count(tensor_of(value).row.local_shape));
   }
   std::vector<std::size_t> numbers(values.size());
   std::iota(numbers.begin(), numbers.end(), std::size_t{0});

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -64,33 +65,51 @@ class RankWatch {
     bool is_kept = false;
   };
 
-  std::vector<Measured> measured(std::span<const lockstep_watch_value> values);
-  const Observation& tensor_of(const lockstep_watch_value& value) const;
-
-  /// Rows of values on a GPU, which measures some and copies the others.
-  struct OnGpu {
-    std::vector<Measured> rows = {};
-    std::vector<gpu::TensorTask> tasks = {};
-    std::vector<std::size_t> measured = {};  ///< the rows of the tasks
-    std::vector<gpu::DeviceBytes> bytes = {};
-    std::vector<std::size_t> copied = {};  ///< their rows
+  /// A tensor of the job, whose values are observed step by step.
+  struct Described {
+    Observation row;        ///< without values
+    std::size_t bytes = 0;  ///< of a value, if it is compared
+    /// How a GPU measures it, without its address; empty: its bytes are read, one by one.
+    std::optional<gpu::TensorTask> task = {};
+    bool may_need_bytes = false;  ///< even so
   };
 
+  std::vector<Measured> measured(std::span<const lockstep_watch_value> values);
+  const Described& tensor_of(const lockstep_watch_value& value) const;
+
+  /// Values on a GPU, which measures some and copies the others. It has no more than the job's
+  /// thread has to find out: rows are made of it later.
+  struct OnGpu {
+    struct Value {
+      const Described* tensor;
+      std::int64_t micro_batch;
+    };
+    std::vector<Value> values = {};
+    std::vector<gpu::TensorTask> tasks = {};
+    std::vector<std::size_t> measured = {};  ///< the values of the tasks
+    std::vector<gpu::DeviceBytes> bytes = {};
+    std::vector<std::size_t> copied = {};  ///< their values
+  };
+
+  static Described described_as(Observation row);
   OnGpu on_gpu(std::span<const lockstep_watch_value> values) const;
 
   /// Fills a row by the sums of its value. False, and nothing done, if that takes its bytes.
   static bool fill_by_sums(Measured& measured, const gpu::TensorSums& found);
 
-  /// Fills what it can. Returns which rows are filled.
-  static std::vector<bool> fill_by_kernel(OnGpu& values, const gpu::Batch& batch);
+  static std::vector<Measured> unmeasured_rows(const OnGpu& found);
 
-  /// Fills all rows.
-  static void fill(OnGpu& values, const gpu::Batch& batch);
+  /// Fills what it can. Returns which rows are filled.
+  static std::vector<bool> fill_by_kernel(const OnGpu& found, const gpu::Batch& batch,
+                                          std::vector<Measured>& rows);
+
+  /// The rows of all values.
+  static std::vector<Measured> measured_rows(const OnGpu& found, const gpu::Batch& batch);
 
   std::vector<std::byte> copy_of(gpu::DeviceBytes from, void* stream);
 
   /// The rows of values that are too large to be copied in one go, or are stored.
-  std::vector<Measured> waited_for(std::span<const lockstep_watch_value> values, OnGpu found,
+  std::vector<Measured> waited_for(std::span<const lockstep_watch_value> values, const OnGpu& found,
                                    void* stream);
 
   using Append = void (RankWatch::*)(std::vector<Measured> rows);  ///< `append` or `append_next`
@@ -133,7 +152,7 @@ class RankWatch {
   WatchControl control_;
   mutable std::atomic<bool> is_keeping_ = false;  ///< as it was read last
   StepWriter writer_;
-  std::vector<Observation> tensors_;  ///< by number, without values
+  std::deque<Described> tensors_;  ///< by number; none moves: another thread reads them
   std::size_t threads_ = 1;
   gpu::Measurer gpu_;
   std::vector<Measured> next_;  ///< of the step that begins next

@@ -21,16 +21,9 @@ std::uint64_t address_of(const lockstep_watch_value& value) {
   return reinterpret_cast<std::uint64_t>(value.data);
 }
 
-std::size_t size_of(const Observation& row) {
-  return static_cast<std::size_t>(element_count(row.local_shape)) *
-         item_size(*parse<DType>(row.dtype));
-}
-
-void require_plain(const lockstep_watch_value& value, const Observation& row) {
-  if (value.strides) throw internal_error(fmt::format("'{}' on a GPU has strides", row.name));
-  if (!value.data && size_of(row) > 0) {
-    throw internal_error(fmt::format("'{}' has no address", row.name));
-  }
+void require_plain(const lockstep_watch_value& value, const std::string& name, std::size_t bytes) {
+  if (value.strides) throw internal_error(fmt::format("'{}' on a GPU has strides", name));
+  if (!value.data && bytes > 0) throw internal_error(fmt::format("'{}' has no address", name));
 }
 
 std::size_t size_of(const std::vector<gpu::DeviceBytes>& all) {
@@ -63,41 +56,70 @@ bool RankWatch::fill_by_sums(Measured& measured, const gpu::TensorSums& found) {
   return true;
 }
 
+RankWatch::Described RankWatch::described_as(Observation row) {
+  Described tensor{std::move(row)};
+  const Observation& described = tensor.row;
+  if (!described.not_comparable.empty()) return tensor;
+  const DType dtype = *parse<DType>(described.dtype);
+  tensor.bytes = static_cast<std::size_t>(element_count(described.local_shape)) * item_size(dtype);
+  tensor.may_need_bytes = may_need_bytes(dtype);
+  // Samples are told apart, one by one.
+  if (described.kind != Kind::data) tensor.task = gpu::task_of(described, 0);
+  return tensor;
+}
+
 RankWatch::OnGpu RankWatch::on_gpu(std::span<const lockstep_watch_value> values) const {
   OnGpu found;
+  found.values.reserve(values.size());
+  found.tasks.reserve(values.size());
+  found.measured.reserve(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const Observation& row = found.rows.emplace_back(unmeasured(values[i])).row;
-    if (!row.not_comparable.empty()) continue;
-    require_plain(values[i], row);
-    std::optional<gpu::TensorTask> task;  // none: samples are told apart, one by one
-    if (row.kind != Kind::data) task = gpu::task_of(row, address_of(values[i]));
-    if (task) {
-      found.tasks.push_back(*task);
+    const Described& tensor = tensor_of(values[i]);
+    found.values.push_back({&tensor, values[i].micro_batch});
+    if (!tensor.row.not_comparable.empty()) continue;
+    require_plain(values[i], tensor.row.name, tensor.bytes);
+    if (tensor.task) {
+      found.tasks.push_back(*tensor.task);
+      found.tasks.back().data = address_of(values[i]);
       found.measured.push_back(i);
     }
-    if (!task || may_need_bytes(*parse<DType>(row.dtype))) {
-      found.bytes.push_back({address_of(values[i]), size_of(row)});
+    if (!tensor.task || tensor.may_need_bytes) {
+      found.bytes.push_back({address_of(values[i]), tensor.bytes});
       found.copied.push_back(i);
     }
   }
   return found;
 }
 
-std::vector<bool> RankWatch::fill_by_kernel(OnGpu& values, const gpu::Batch& batch) {
-  std::vector<bool> are_filled(values.rows.size());
-  for (std::size_t k = 0; k < values.tasks.size(); ++k) {
-    const std::size_t i = values.measured[k];
-    are_filled[i] = fill_by_sums(values.rows[i], batch.sums()[k]);
+std::vector<RankWatch::Measured> RankWatch::unmeasured_rows(const OnGpu& found) {
+  std::vector<Measured> rows;
+  rows.reserve(found.values.size());
+  for (const OnGpu::Value& value : found.values) {
+    rows.push_back({value.tensor->row});
+    rows.back().row.micro_batch = value.micro_batch;
+  }
+  return rows;
+}
+
+std::vector<bool> RankWatch::fill_by_kernel(const OnGpu& found, const gpu::Batch& batch,
+                                            std::vector<Measured>& rows) {
+  std::vector<bool> are_filled(rows.size());
+  for (std::size_t k = 0; k < found.tasks.size(); ++k) {
+    const std::size_t i = found.measured[k];
+    are_filled[i] = fill_by_sums(rows[i], batch.sums()[k]);
   }
   return are_filled;
 }
 
-void RankWatch::fill(OnGpu& values, const gpu::Batch& batch) {
-  const std::vector<bool> are_filled = fill_by_kernel(values, batch);
-  for (std::size_t k = 0; k < values.copied.size(); ++k) {
-    const std::size_t i = values.copied[k];
-    if (!are_filled[i]) measure(TensorBytes(batch.copy(k)), values.rows[i]);
+std::vector<RankWatch::Measured> RankWatch::measured_rows(const OnGpu& found,
+                                                          const gpu::Batch& batch) {
+  std::vector<Measured> rows = unmeasured_rows(found);
+  const std::vector<bool> are_filled = fill_by_kernel(found, batch, rows);
+  for (std::size_t k = 0; k < found.copied.size(); ++k) {
+    const std::size_t i = found.copied[k];
+    if (!are_filled[i]) measure(TensorBytes(batch.copy(k)), rows[i]);
   }
+  return rows;
 }
 
 std::vector<std::byte> RankWatch::copy_of(gpu::DeviceBytes from, void* stream) {
@@ -114,15 +136,15 @@ std::vector<std::byte> RankWatch::copy_of(gpu::DeviceBytes from, void* stream) {
 }
 
 std::vector<RankWatch::Measured> RankWatch::waited_for(std::span<const lockstep_watch_value> values,
-                                                       OnGpu found, void* stream) {
-  std::vector<Measured> rows;
+                                                       const OnGpu& found, void* stream) {
   const auto batch = gpu_.start(found.tasks, {}, stream);
   gpu_.wait(*batch);
-  const std::vector<bool> are_filled = fill_by_kernel(found, *batch);
+  std::vector<Measured> rows = unmeasured_rows(found);
+  const std::vector<bool> are_filled = fill_by_kernel(found, *batch, rows);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    Measured& measured = rows.emplace_back(std::move(found.rows[i]));
+    Measured& measured = rows[i];
     if (!measured.row.not_comparable.empty()) continue;
-    const std::size_t size = size_of(measured.row);
+    const std::size_t size = found.values[i].tensor->bytes;
     const bool is_stored = is_copied(measured, size);
     if (are_filled[i] && !is_stored) continue;
     std::vector<std::byte> copy = copy_of({address_of(values[i]), size}, stream);
@@ -139,14 +161,13 @@ void RankWatch::write_on_gpu(std::span<const lockstep_watch_value> values, void*
   if (stores() || size_of(found.bytes) > kCopied) {
     finish_work({});
     keep_copies();
-    (this->*add)(waited_for(values, std::move(found), stream));
+    (this->*add)(waited_for(values, found, stream));
     return;
   }
   const std::shared_ptr<gpu::Batch> batch = gpu_.start(found.tasks, found.bytes, stream);
   const auto is_ready = [batch] { return is_done(*batch); };
-  work_.add_once(is_ready, [this, add, batch, found = std::move(found)]() mutable {
-    fill(found, *batch);
-    (this->*add)(std::move(found.rows));
+  work_.add_once(is_ready, [this, add, batch, found = std::move(found)] {
+    (this->*add)(measured_rows(found, *batch));
   });
 }
 

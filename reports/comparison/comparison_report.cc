@@ -133,6 +133,22 @@ std::vector<std::string> details_of(const FixedCode& code) {
   return details;
 }
 
+/// How B ended, and after a fix also whether it trained as A.
+std::string outcome_in_words(const ComparedPair& pair, bool is_after_fix) {
+  std::string words(name(pair.sides[1].outcome));
+  if (!is_after_fix || pair.sides[1].outcome != SideOutcome::trained) return words;
+  switch (pair.result.verdict) {
+    case Verdict::holds:
+      return words +
+             (has_same_bits(pair) ? ", equal to A bit for bit" : ", equal to A up to rounding");
+    case Verdict::violated:
+      return words + ", differs from A";
+    case Verdict::undecided:
+      break;
+  }
+  return words + ", nobody knows whether as A";
+}
+
 /// That of a fix; of one that was not compared that it is not decided.
 std::string name_of_outcome(const Comparison& comparison) {
   return std::string(
@@ -185,8 +201,8 @@ std::string heading_of(const Comparison& comparison) {
 std::vector<SideRow> rows_of(const Comparison& comparison) {
   if (has_no_reference(comparison)) {
     const ComparedPair& pair = comparison.pairs.front();
-    return {{"before", side_in_words(pair, 0), outcome_of(pair.sides[0])},
-            {"after", side_in_words(pair, 1), std::string(name(pair.sides[1].outcome))}};
+    return {{"before (A)", side_in_words(pair, 0), outcome_of(pair.sides[0])},
+            {"after (B)", side_in_words(pair, 1), std::string(name(pair.sides[1].outcome))}};
   }
   std::vector<SideRow> rows;
   const bool is_fix = comparison.purpose == ComparisonPurpose::fix;
@@ -194,14 +210,14 @@ std::vector<SideRow> rows_of(const Comparison& comparison) {
     const bool is_first = &pair == &comparison.pairs.front();
     if (is_first) {
       rows.push_back(
-          {is_fix ? "reference" : "A", side_in_words(pair, 0), outcome_of(pair.sides[0])});
+          {is_fix ? "reference (A)" : "A", side_in_words(pair, 0), outcome_of(pair.sides[0])});
     }
     const bool is_told = !is_fix || !is_first;  // by the heading
     rows.push_back({!is_fix    ? "B"
-                    : is_first ? "before"
-                               : "after",
+                    : is_first ? "before (B)"
+                               : "after (B)",
                     side_in_words(pair, 1),
-                    is_told ? std::string(name(pair.sides[1].outcome)) : fault_in_words(pair)});
+                    is_told ? outcome_in_words(pair, is_fix) : fault_in_words(pair)});
   }
   return rows;
 }

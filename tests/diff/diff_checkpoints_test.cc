@@ -143,14 +143,14 @@ TEST_F(CheckpointPairs, WithTheSameBitsAreEqual) {
 
 /// Each pair, among them those that one sketch does not see.
 TEST_F(CheckpointPairs, DifferByAnyExchangeOfTwoElements) {
-  for (const auto& [one, other] : {std::pair{0, 312}, {1, 121}, {0, 300}, {5, 6}, {0, 16}}) {
-    const ComparedPair found = changed([&](Values& values) {
-      std::swap(values[static_cast<std::size_t>(one)], values[static_cast<std::size_t>(other)]);
-    });
+  using Places = std::pair<std::size_t, std::size_t>;
+  for (const Places& places : {Places{0, 312}, {1, 121}, {0, 300}, {5, 6}, {0, 16}}) {
+    const ComparedPair found =
+        changed([&](Values& values) { std::swap(values[places.first], values[places.second]); });
     EXPECT_EQ(verdict_of(found), Verdict::violated);
     const auto& elements = *tensor_of(found, "up.weight").elements;
     EXPECT_EQ(elements.differing, 2);
-    EXPECT_EQ(elements.differing_rows, one / 16 == other / 16 ? 1 : 2);
+    EXPECT_EQ(elements.differing_rows, places.first / 16 == places.second / 16 ? 1 : 2);
     EXPECT_EQ(found.steps[0].count(Likeness::different), 1);
   }
 }

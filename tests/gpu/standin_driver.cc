@@ -225,16 +225,16 @@ int cuMemFree_v2(std::uint64_t address) {
   return freed(reinterpret_cast<void*>(address));
 }
 
-int cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
+int cuMemHostAlloc(void** pinned, std::size_t bytes, unsigned) {
   if (fails_in_capture("cuMemHostAlloc")) return kFailure;
-  *memory = allocated(bytes);
+  *pinned = allocated(bytes);
   return 0;
 }
 
-int cuMemFreeHost(void* memory) {
+int cuMemFreeHost(void* pinned) {
   fails_in_capture("cuMemFreeHost");
   do_all();
-  return freed(memory);
+  return freed(pinned);
 }
 
 int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes, void* stream) {

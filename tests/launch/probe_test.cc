@@ -61,7 +61,7 @@ TEST(Probe, OfAProgramThatIsNotThereSaysSo) {
 }
 
 TEST(Probe, IsToldWhereNoFileCanBeOpened) {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef LOCKSTEP_SANITIZED
   GTEST_SKIP() << "the sanitizer's own checks open pipes, and take their failure for a fault";
 #endif
   const pid_t child = ::fork();

@@ -80,6 +80,16 @@ TEST(StatisticsOf, IntegersHaveExactExtremesInFull) {
   EXPECT_EQ(of<std::int16_t>(DType::int16, {3, -4}).norm, 5);
 }
 
+TEST(StatisticsOf, TheNormOfIntegersIsTheRootOfTheirExactSum) {
+  EXPECT_EQ(of<std::int64_t>(DType::int64, {INT64_MIN}).norm, 0x1p63);
+  EXPECT_EQ(of<std::int64_t>(DType::int64, {3LL << 40, -(4LL << 40)}).norm, 5 * 0x1p40);
+  EXPECT_EQ(of<std::int32_t>(DType::int32, {INT32_MIN, 1}).norm, std::sqrt(0x1p62 + 1));
+  // In float64 each 1 would be lost beside 2^54.
+  std::vector<std::int32_t> large(4096, 1);
+  large[0] = 1 << 27;
+  EXPECT_EQ(of(DType::int32, large).norm, std::sqrt(0x1p54 + 4095));
+}
+
 TEST(StatisticsOf, BoolsCountAsZeroAndOne) {
   const Statistics s = of<std::uint8_t>(DType::boolean, {1, 0, 1, 1, 1});
   EXPECT_EQ(to_text(s.minimum), "0");

@@ -260,6 +260,29 @@ TEST_F(VectorTargets, GiveTheBitsOfTheScalarCodeForTypesOf8Bits) {
 constexpr DType kWhole[] = {DType::int8,  DType::int16, DType::int32,
                             DType::int64, DType::uint8, DType::boolean};
 
+using Wide = unsigned __int128;
+
+/// The root of the exact sum of squares, rounded once.
+double norm_of_whole(DType dtype, std::span<const std::byte> bytes) {
+  Wide lows = 0, highs = 0;  // sums of the halves of squares
+  for (std::size_t at = 0; at < bytes.size(); at += item_size(dtype)) {
+    const auto value = static_cast<__int128>(whole_value(dtype, bytes.data() + at));
+    const Wide square = static_cast<Wide>(value * value);
+    lows += static_cast<std::uint64_t>(square);
+    highs += square >> 64;
+  }
+  highs += lows >> 64;
+  int exponent = 64;
+  auto rest = static_cast<std::uint64_t>(lows);
+  while (exponent > 0 && highs >> 127 == 0) {
+    highs = highs << 1 | rest >> 63;
+    rest <<= 1;
+    --exponent;
+  }
+  if (rest != 0) highs |= 1;
+  return std::sqrt(std::scalbn(static_cast<double>(highs), exponent));
+}
+
 /// Component by component, as the values of journals are defined.
 Statistics defined(DType dtype, std::span<const std::byte> bytes) {
   Statistics result;
@@ -272,14 +295,7 @@ Statistics defined(DType dtype, std::span<const std::byte> bytes) {
     least = std::min(least, value);
     most = std::max(most, value);
   }
-  const double largest = std::max(std::abs(double(least)), std::abs(double(most)));
-  const double scale = largest == 0 ? 1 : std::scalbn(1.0, -std::ilogb(largest));
-  double sum = 0;
-  for (std::size_t at = 0; at < bytes.size(); at += size) {
-    const double value = component_value(dtype, bytes.data() + at) * scale;
-    sum += value * value;
-  }
-  result.norm = std::sqrt(sum) / scale;
+  result.norm = norm_of_whole(dtype, bytes);
   result.minimum = least;
   result.maximum = most;
   return result;

@@ -66,7 +66,7 @@ TEST_F(BackendOfAProgram, ThatIsNotInABuildIsRefusedWithWhatHelps) {
 
 TEST_F(BackendOfAProgram, NcclDoesNotApplyToScenariosThatDoNotTrainOnGpus) {
   if (!is_built("lockstep_nccl")) GTEST_SKIP() << "this torch has no CUDA";
-  const Outcome outcome = call(kLockstep, "run loss-on-unwrapped-module/bypass --backend nccl");
+  const Outcome outcome = call(kTestbed, "run planted-bit/clean --backend nccl");
   EXPECT_EQ(outcome.status, 3) << outcome.err;
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("2 ranks over nccl on cuda"), HasSubstr("runs on cpu, not on cuda")));

@@ -122,6 +122,34 @@ TEST_F(CodeStatesTest, RefuseOthersInASentence) {
               HasSubstr("has the working folder, sub"));
 }
 
+TEST_F(CodeStatesTest, HaveTheirSubmodulesAsTheyWereThen) {
+  // Else git takes no submodule from a folder.
+  ::setenv("GIT_CONFIG_COUNT", "1", 1);
+  ::setenv("GIT_CONFIG_KEY_0", "protocol.file.allow", 1);
+  ::setenv("GIT_CONFIG_VALUE_0", "always", 1);
+  const std::string part = "../part";
+  git("init -q -b main " + part + " && echo 1 > " + part + "/c.py && git -C " + part +
+      " add -A && git -C " + part + " commit -qm one && git submodule --quiet add file://$PWD/" +
+      part + " part && git commit -qm part && git tag v3");
+  git("-C part pull -q && echo 2 > " + part + "/c.py && git -C " + part +
+      " commit -qam two && git -C part pull -q && git commit -qam newer && git tag v4");
+  const std::string before = seen();
+  {
+    CodeStates states({});
+    const CodeState one = states.open("v3"), two = states.open("v4");
+    EXPECT_EQ(text_of(one.top / "part/c.py"), "1\n");
+    EXPECT_EQ(text_of(two.top / "part/c.py"), "2\n");
+    EXPECT_THAT(states.changed(one, two).value(), ElementsAre("part"));
+  }
+  EXPECT_EQ(seen(), before);
+  ::setenv("GIT_CONFIG_VALUE_0", "never", 1);
+  CodeStates states({});
+  EXPECT_THAT(refusal_of({}, [&] { states.open("v3"); }), HasSubstr("cannot be checked out: "));
+  for (const char* name : {"GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0"}) {
+    ::unsetenv(name);
+  }
+}
+
 TEST_F(CodeStatesTest, OfAShallowCloneAreItsCommits) {
   const fs::path shallow = top().parent_path() / "shallow";
   ASSERT_EQ(run_shell(fmt::format("git clone -q --depth 1 file://{} {}", top().string(),

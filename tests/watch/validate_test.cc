@@ -102,8 +102,15 @@ TEST_F(Validate, RefusesStatesThatImportTheSameFiles) {
 
 TEST_F(Validate, ComparesTheWorkingFolderAndSeedsIt) {
   make("inner-module");
+  // Stands for NumPy, which the environment of the tests has not.
+  fs::create_directories(top() / "numpy");
+  write_text(top() / "numpy/__init__.py", "");
+  write_text(top() / "numpy/random.py",
+             "def seed(given):\n    global seeded\n    seeded = given\n");
   write_text(top() / "train.py",
              "import random, torch\n"
+             "import numpy.random\n"
+             "assert numpy.random.seeded == 3\n"
              "m = torch.nn.Linear(4, 1)\n"
              "o = torch.optim.SGD(m.parameters(), 0.1)\n"
              "for i in range(3):\n"

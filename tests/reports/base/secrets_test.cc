@@ -170,8 +170,8 @@ TEST(Secrets, TakeTimeLinearInTheText) {
       return repeated;
     };
     constexpr std::size_t kMiB = 1 << 20;
-    const double one = seconds_for(text(kMiB / 4));
-    const double four = seconds_for(text(kMiB));
+    const double one = seconds_for(text(kMiB / 16));
+    const double four = seconds_for(text(kMiB / 4));
     EXPECT_TRUE(four < 6.06 * one + 0.05) << unit << ": " << one << " s, " << four << " s";
   }
 }

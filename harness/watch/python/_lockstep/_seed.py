@@ -5,10 +5,14 @@ import os
 import random
 
 
+# In which torchrun, Open MPI, MPICH and Slurm say which rank a process is.
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+
+
 def seed_of_process(first):
     """That of this rank, as far as its launcher says which one it is."""
-    rank = os.environ.get("RANK", "")
-    return first + (int(rank) if rank.isdigit() else 0)
+    given = (os.environ[name] for name in _RANKS if os.environ.get(name, "").isdigit())
+    return first + int(next(given, 0))
 
 
 def seed_python(seed):
