@@ -40,8 +40,8 @@ inline void write_text(const std::filesystem::path& file, const std::string& tex
   std::ofstream(file, std::ios::binary) << text;
 }
 
-/// What a shell starts in the background ignores interruptions, and what nohup starts a lost
-/// terminal, and so would all that a test starts.
+/// Jobs in the background of a shell ignore interruptions, those of nohup a lost terminal, and
+/// their children inherit that. Tests need the defaults.
 inline void take_signals_again() {
   for (const int signal : {SIGINT, SIGHUP, SIGQUIT}) {
     struct sigaction now {};

@@ -1,6 +1,9 @@
 #include "harness/comm/tensor_names.h"
 
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/autograd/function.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
@@ -48,6 +51,16 @@ struct StartHash {
            (static_cast<std::size_t>(start.offset) * 0x9e3779b97f4a7c15U);
   }
 };
+
+/// Whether another thread of the autograd engine may be assigning gradients on the tensor's device:
+/// each device has a thread of its own, and the CPU has the one that called backward.
+bool is_assigned_elsewhere(const at::Tensor& tensor) {
+  if (!torch::autograd::get_current_node()) return false;  // no backward calls
+  const bool is_main_thread = ::gettid() == ::getpid();
+  if (is_main_thread) return !tensor.is_cpu();
+  if (tensor.is_cpu()) return true;
+  return c10::impl::getDeviceGuardImpl(tensor.device().type())->getDevice() != tensor.device();
+}
 
 /// Storages of gradients are created and freed in every step without notice. So the cached position
 /// of a tensor is checked each time, and searched again if it is outdated.
@@ -151,7 +164,9 @@ void name_parameter(const at::Tensor& parameter, const std::string& name) {
   TensorNames::of_process().add(parameter, name);
 }
 
-TensorName name_of(const at::Tensor& tensor) { return TensorNames::of_process().find(tensor); }
+TensorName name_of(const at::Tensor& tensor) {
+  return is_assigned_elsewhere(tensor) ? TensorName() : TensorNames::of_process().find(tensor);
+}
 
 TensorName tag_name(const std::string& text) { return named(text); }
 

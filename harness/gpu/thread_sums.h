@@ -210,7 +210,7 @@ class PairSums {
     } else {
       const auto square = static_cast<std::uint64_t>(value * value);
       whole_squares_.low += square;
-      // 2^34 squares of 16 bits fit.
+      // Fewer than 2^34 squares of 16 bits fit.
       if constexpr (sizeof(Bits) == 4) whole_squares_.middle += whole_squares_.low < square ? 1 : 0;
     }
   }

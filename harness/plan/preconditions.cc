@@ -33,7 +33,8 @@ std::string missing_gpus(const Scenario& scenario, const Cell& cell,
   if (!gpus->why_none.empty()) return "there is no GPU: " + gpus->why_none;
   const bool needs_one = cell.role == Role::reference || !scenario.device_needs;
   const DeviceNeeds needs = needs_one ? DeviceNeeds() : scenario.device_needs(cell);
-  const bool is_paired_with_cpu = needs.cpu_stands_in && needs.count == 2 && gpus->count == 1;
+  const bool is_paired_with_cpu = needs.cpu_stands_in && needs.count == 2 && gpus->count == 1 &&
+                                  cell.backend != Backend::nccl;  // which takes no tensor of it
   if (cell.backend == Backend::nccl && cell.world_size > gpus->count && !gpus->are_shared) {
     return fmt::format("nccl needs a GPU for each of {} ranks, but there {} {}", cell.world_size,
                        gpus->count == 1 ? "is" : "are", gpus->count);
@@ -54,6 +55,13 @@ std::string violated_precondition(const Scenario& scenario, const Cell& cell,
   if (cell.backend == Backend::nccl && cell.device != DeviceKind::cuda) {
     return fmt::format("nccl connects GPUs, but this cell trains on {}", name(cell.device));
   }
+  if (cell.backend == Backend::mpi && cell.device == DeviceKind::cuda) {
+    return "mpi takes tensors of the CPU, but this cell trains on cuda";
+  }
+  const bool places_itself = !runs_on(scenario, DeviceKind::cpu);
+  if (cell.backend == Backend::nccl && cell.world_size > 1 && places_itself) {
+    return "its ranks share GPUs, and nccl needs one of its own for each";
+  }
   if (!runs_on(scenario, cell.device)) {
     return fmt::format("runs on {}, not on {}", fmt::join(names_of(scenario.devices), " or "),
                        name(cell.device));
@@ -73,7 +81,15 @@ Expectation expectation_of(const Scenario& scenario, const Cell& cell,
                            const std::optional<GpusHere>& gpus) {
   Expectation expectation;
   expectation.not_applicable = violated_precondition(scenario, cell, gpus);
-  return expectation.not_applicable.empty() ? declared_expectation(scenario, cell) : expectation;
+  if (!expectation.not_applicable.empty()) return expectation;
+  Expectation declared = declared_expectation(scenario, cell);
+  const auto is_mismatch = [](const Claim& claim) {
+    return claim.predicate == Predicate::collectives_match;
+  };
+  if (cell.backend == Backend::nccl && std::ranges::any_of(declared.breaks, is_mismatch)) {
+    declared.not_applicable = "nobody has seen what nccl does with calls that do not match";
+  }
+  return declared;
 }
 
 }  // namespace lockstep

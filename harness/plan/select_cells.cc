@@ -132,8 +132,12 @@ class CellsOfWorld {
     const std::vector<AxisRange> ranges = ranges_of(*wanted_.scenario, variant, selection_);
     if (combination == Combination::all) return all_choices(ranges);
     const Obstacle obstacle = [&](const Choice& choice) {
-      return expectation_of(*wanted_.scenario, cell_of(variant, choice), selection_.gpus)
-          .not_applicable;
+      const Cell cell = cell_of(variant, choice);
+      const std::string why =
+          expectation_of(*wanted_.scenario, cell, selection_.gpus).not_applicable;
+      const auto reference = reference_cell(*wanted_.scenario, variant, cell);
+      if (!why.empty() || !reference) return why;
+      return expectation_of(*wanted_.scenario, *reference, selection_.gpus).not_applicable;
     };
     PairwiseChoices pairs = pairwise_choices(ranges, obstacle);
     if (combination == Combination::pairs) {

@@ -6,7 +6,7 @@
 namespace lockstep {
 
 double root_of(const WholeSquares& sum) {
-  // The 64 highest bits. The last of them stands for all below it, which decide a tie only.
+  // The 64 highest bits. The lowest is set if any bit below is: it only decides ties.
   std::uint64_t upper = sum.high, lower = sum.middle, rest = sum.low;
   int exponent = 128;
   while (upper == 0 && exponent > 0) {

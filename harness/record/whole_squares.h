@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// An exact sum of squares of whole numbers: of any 2^66 of them.
+/// An exact sum of squares of whole numbers: of fewer than 2^66 of them.
 struct WholeSquares {
   std::uint64_t low;
   std::uint64_t middle;

@@ -25,6 +25,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr std::chrono::milliseconds kFirstStepOnGpu{20'000};
+
 /// Adds the rank's own status to the launcher's observations.
 void add_status(const fs::path& folder, const Cell& cell, RankExit& end) {
   const fs::path file = rank_status_file(folder, end.rank);
@@ -76,7 +78,7 @@ std::vector<RankExit> fork_ranks(const PlannedCell& planned, const fs::path& fol
   LaunchOptions options;
   options.ranks = ranks;
   options.limit = limit;
-  if (may_hang(planned)) options.silence = planned.variant->limit;
+  if (may_hang(planned)) options.silence = limit_of(planned, limit);
   options.progress = [&] { return progress.reached(); };
   options.folder = folder;
   options.host = serve_store;
@@ -86,7 +88,11 @@ std::vector<RankExit> fork_ranks(const PlannedCell& planned, const fs::path& fol
 }  // namespace
 
 std::chrono::milliseconds limit_of(const PlannedCell& planned, std::chrono::milliseconds limit) {
-  return may_hang(planned) ? std::min(limit, planned.variant->limit.value_or(limit)) : limit;
+  if (!may_hang(planned)) return limit;
+  const std::chrono::milliseconds own = planned.variant->limit.value_or(limit);
+  // The first step on a GPU loads kernels.
+  const bool is_slow = planned.cell.device == DeviceKind::cuda;
+  return std::min(limit, is_slow ? std::max(own, kFirstStepOnGpu) : own);
 }
 
 std::function<int(const RankPlacement&)> body_of(const PlannedCell& planned, const fs::path& folder,

@@ -152,10 +152,10 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
   const int jobs = jobs_of(request, cells, launcher.has_value());
   RunRecord run = plan_record(request, plan, launcher ? launcher->text() : "");
   run.environment.jobs = jobs;
-  if (gpus && gpus->is_there) {
+  if (gpus && gpus->is_there && most_ranks(cells) > 0) {
     run.notes.push_back(fmt::format(
-        "on {}, without TF32 and sums of reduced precision, by kernels that torch calls "
-        "deterministic",
+        "on {}, without TF32 and sums of reduced precision; torch was asked for deterministic "
+        "kernels",
         gpus->text));
   }
   const fs::path shown_folder = make_run_folder(request.out, run, request.readers);

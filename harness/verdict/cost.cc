@@ -7,6 +7,15 @@
 
 namespace lockstep {
 
+namespace {
+
+/// Whether a scenario measured it. What is noted of devices at other times is no peak.
+bool is_peak(Kind kind, Phase phase) {
+  return kind == Kind::memory && phase == Phase::post_backward;
+}
+
+}  // namespace
+
 std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vector<RankExit>& exits,
                             std::int64_t steps) {
   Cost most;
@@ -32,14 +41,15 @@ std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vect
 }
 
 MemoryPeak::MemoryPeak(const StepReader& evidence)
-    : is_observed_(
-          std::any_of(evidence.tensors().begin(), evidence.tensors().end(),
-                      [](const auto& observed) { return observed.first.kind == Kind::memory; })) {}
+    : is_observed_(std::any_of(evidence.tensors().begin(), evidence.tensors().end(),
+                               [](const auto& observed) {
+                                 return is_peak(observed.first.kind, observed.first.phase);
+                               })) {}
 
 void MemoryPeak::see(const StepView& step) {
   for (int rank = 0; rank < step.processes(); ++rank) {
     for (const Observation& observation : step.observations(rank)) {
-      if (observation.kind != Kind::memory) continue;
+      if (!is_peak(observation.kind, observation.phase)) continue;
       const auto bytes = bytes_of(step.kept(rank, observation));
       if (bytes) most_ = std::max(most_.value_or(0), *bytes);
     }

@@ -159,7 +159,7 @@ class RankWatch {
   bool keeps_before_;
   std::vector<Measured> copies_;  ///< of this step, with their bytes, if `keeps_before_`
   /// What changes the members above after a call has returned; none of them is used before it is
-  /// done, apart from `control_`, `tensors_`, `threads_` and `gpu_`, which it does not touch.
+  /// done, apart from `control_`, `tensors_`, `threads_` and `gpu_`, which it does not change.
   WorkInOrder work_;
 };
 

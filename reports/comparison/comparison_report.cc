@@ -146,7 +146,7 @@ std::string outcome_in_words(const ComparedPair& pair, bool is_after_fix) {
     case Verdict::undecided:
       break;
   }
-  return words + ", nobody knows whether as A";
+  return words + ", and whether it trained as A is undecided";
 }
 
 /// That of a fix; of one that was not compared that it is not decided.

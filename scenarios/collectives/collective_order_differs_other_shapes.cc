@@ -31,7 +31,7 @@ at::Tensor loss_of(Rank& rank, TwoLayers& model, const MicroBatch& batch) {
 /// Logs the metrics of a remarkable step. The collective differs from that of a gradient.
 void gather_metrics(Rank& rank, double loss) {
   ProcessGroup& group = rank.group();
-  at::Tensor metrics = at::zeros({3}, rank.device()) + loss;
+  at::Tensor metrics = at::zeros({3}, group.device()) + loss;
   if (rank.has("metrics", "all-reduce")) {
     group.all_reduce(metrics, ReduceOp::average);
   } else if (rank.has("metrics", "broadcast")) {

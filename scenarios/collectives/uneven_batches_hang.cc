@@ -55,7 +55,7 @@ bool train_step(Rank& rank, Training& training, std::int64_t step, const LossOfB
   } else if (rank.is("first-batch-again")) {
     share = 1;
   } else if (rank.is("zeros-divided-by-those-that-have")) {
-    at::Tensor present = at::zeros({1}, rank.device()) + share;
+    at::Tensor present = at::zeros({1}, group.device()) + share;
     group.all_reduce(present, ReduceOp::sum);
     share *= rank.world_size() / present.item<double>();
   }

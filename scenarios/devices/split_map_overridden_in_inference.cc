@@ -29,7 +29,12 @@ void load(Rank& rank, VisionLanguageModel& model) {
 /// All ranks answer the same request.
 void infer(Rank& rank) {
   VisionLanguageModel model(mapped_sizes(), cpu_generator(rank.seed(0)));
-  rank.is_reference() ? rank.at_branch() : load(rank, model);
+  if (rank.is_reference()) {
+    rank.at_branch();
+    model.to(rank.device());
+  } else {
+    load(rank, model);
+  }
   const at::NoGradGuard no_grad;
   rank.train([&](std::int64_t step) {
     observe_placement(rank, model);
@@ -39,7 +44,7 @@ void infer(Rank& rank) {
     const at::Tensor loss = next_token_loss(logits, tokens.to(logits.device())).cpu();
     // The weight of the request: 1, perturbed like the image.
     rank.observer().observe(Phase::pre_forward, Kind::loss,
-                            {"loss", loss * rank.input(at::ones({}))});
+                            {"loss", loss * rank.input(at::ones({})).cpu()});
   });
 }
 

@@ -130,6 +130,8 @@ LISTED = {
         Listed(slow=True),
     ("docs/performance.md", "build/release/bin/lockstep watch --out $(mktemp -du) -- "
      "torchrun --standalone --nproc-per-node 2 tests/bench/peer_training.py"): Listed(slow=True),
+    ("docs/performance.md", "LD_LIBRARY_PATH=build/release/standin tests/bench/thread_of_gpu.py "
+     "build/release/lib/lockstep/liblockstep_watch.so"): Listed(slow=True),
     ("docs/performance.md", "ci/build release"): BUILDS,
     ("docs/performance.md", "TMPDIR=/dev/shm build/release/bin/linear_tests --gtest_output=xml:slopes.xml"):
         Listed(cannot="linear_tests runs in ci/test by itself, and shared memory is watched by other tests"),

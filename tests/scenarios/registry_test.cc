@@ -331,13 +331,12 @@ std::vector<std::string> variants_for_devices(const nlohmann::json& record) {
 }
 
 /// `cpu` and `sim`: folders of the same cell on the CPU and on virtual devices.
-void expect_the_values_of_the_cpu(const fs::path& cpu, const fs::path& sim, bool allocates) {
+void expect_the_values_of_the_cpu(const fs::path& cpu, const fs::path& sim) {
   for (int rank = 0; fs::exists(cpu / fmt::format("rank-{}.csv", rank)); ++rank) {
     const std::string journal = fmt::format("rank-{}.csv", rank);
     const auto values = values_in(cpu / journal);
     EXPECT_FALSE(values.empty()) << cpu;
     EXPECT_EQ(values_in(sim / journal), values) << sim;
-    if (!allocates) continue;
     EXPECT_THAT(allocations_in(sim / journal),
                 testing::AllOf(testing::Not(testing::IsEmpty()), testing::Each(testing::Gt(0))))
         << sim << ": the rank computes beside its device";
@@ -359,8 +358,7 @@ void EveryScenario::expect_its_values_on_virtual_devices(const std::string& on_c
       if (other.at("cell").at("variant") != cell.at("cell").at("variant")) continue;
       ++compared;
       expect_the_values_of_the_cpu(path(on_cpu) / other.at("folder").get<std::string>(),
-                                   path("sim") / cell.at("folder").get<std::string>(),
-                                   cell.at("cell").at("role") != "reference");
+                                   path("sim") / cell.at("folder").get<std::string>());
     }
   }
   EXPECT_GT(compared, variants.size()) << "the variants and their references";

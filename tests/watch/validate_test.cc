@@ -102,15 +102,17 @@ TEST_F(Validate, RefusesStatesThatImportTheSameFiles) {
 
 TEST_F(Validate, ComparesTheWorkingFolderAndSeedsIt) {
   make("inner-module");
-  // Stands for NumPy, which the environment of the tests has not.
-  fs::create_directories(top() / "numpy");
-  write_text(top() / "numpy/__init__.py", "");
-  write_text(top() / "numpy/random.py",
+  // Stands for NumPy, which the environment of the tests has not. torch does not see it.
+  fs::create_directories(top() / "stand-in/numpy");
+  write_text(top() / "stand-in/numpy/__init__.py", "");
+  write_text(top() / "stand-in/numpy/random.py",
              "def seed(given):\n    global seeded\n    seeded = given\n");
   write_text(top() / "train.py",
-             "import random, torch\n"
+             "import random, sys, torch\n"
+             "sys.path.append('stand-in')\n"
              "import numpy.random\n"
              "assert numpy.random.seeded == 3\n"
+             "del sys.path[-1], sys.modules['numpy'], sys.modules['numpy.random']\n"
              "m = torch.nn.Linear(4, 1)\n"
              "o = torch.optim.SGD(m.parameters(), 0.1)\n"
              "for i in range(3):\n"

@@ -193,7 +193,7 @@ Dropout::Dropout(double probability, at::Generator generator)
 
 at::Tensor Dropout::forward(const at::Tensor& input) {
   if (!is_training() || probability_ == 0) return input;
-  // Drawn on the CPU, whose generator it is: the same mask on every device.
+  // The generator is the CPU's, so the mask is drawn there: the same on every device.
   const at::Tensor drawn =
       at::empty(input.sizes(), at::kFloat).uniform_(0, 1, generator_).to(input.device());
   const at::Tensor noise = drawn.ge(probability_).to(input.scalar_type()).div_(1 - probability_);

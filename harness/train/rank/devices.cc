@@ -38,8 +38,8 @@ void compute_exactly() {
   at::Context& context = at::globalContext();
   context.setAllowTF32CuBLAS(false);
   context.setAllowTF32CuDNN(false);
-  context.setAllowFP16ReductionCuBLAS(false, /*allow_splitk=*/false);
-  context.setAllowBF16ReductionCuBLAS(false, /*allow_splitk=*/false);
+  context.setAllowFP16ReductionCuBLAS(false);
+  context.setAllowBF16ReductionCuBLAS(false);
   context.setDeterministicCuDNN(true);
   context.setDeterministicFillUninitializedMemory(false);
   context.setDeterministicAlgorithms(true, /*warn_only=*/true);
@@ -162,7 +162,7 @@ void observe_placement(Rank& rank, const Module& model) {
 
 void observe_allocation(Rank& rank) {
   const at::Device device = rank.device();
-  if (device.is_cpu() || rank.is_reference()) return;
+  if (device.is_cpu()) return;
   rank.observer().observe(
       Phase::post_step, Kind::memory,
       {"allocated on " + device.str(), at::scalar_tensor(allocated_bytes(device), at::kLong)});

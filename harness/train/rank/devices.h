@@ -40,7 +40,7 @@ struct NodeDevices {
 ///          devices on a machine with one GPU
 /// The reference computes on one device of this kind: its own, so many times, without a capacity.
 ///
-/// Call once per rank, before its first tensor, its group and its first backward. Loads torch's
+/// Call once per rank, before its group and its first backward. Loads torch's
 /// CUDA library into this process if needed. Throws Error (usage) if the GPUs cannot be used. Does
 /// not communicate.
 std::vector<at::Device> open_devices(Rank& rank, const NodeDevices& options);
@@ -58,7 +58,7 @@ void observe_placement(Rank& rank, const Module& model);
 
 /// Notes, at the end of a step, the bytes of this rank's tensors on its own device ("allocated on
 /// sim:0", Kind::memory): a rank that computes beside its device has none there. Notes nothing on
-/// the CPU or in the reference.
+/// the CPU.
 void observe_allocation(Rank& rank);
 
 /// Like torch.cuda.set_device, for this thread: tensors made on a device without an index, and
