@@ -234,8 +234,10 @@ TEST(SelectCells, OverNcclTrainOnGpusOneARank) {
   selection.backend = Backend::nccl;
   selection.axes = {{"tiles", "1"}};
   selection.device.reset();
+  Scenario scenario = scenario_on_devices();
+  scenario.devices = {DeviceKind::cpu, DeviceKind::sim, DeviceKind::cuda};
   const auto objection = [&] {
-    return select_cells({scenario_on_devices()}, selection).cells.at(0).expectation.not_applicable;
+    return select_cells({scenario}, selection).cells.at(0).expectation.not_applicable;
   };
   EXPECT_EQ(objection(), "nccl needs a GPU for each of 2 ranks, but there is 1");
   selection.gpus->count = 2;
@@ -245,6 +247,53 @@ TEST(SelectCells, OverNcclTrainOnGpusOneARank) {
   selection.device.reset();
   EXPECT_EQ(select_cells(kScenarios, selection).cells.at(0).expectation.not_applicable,
             "runs on cpu, not on cuda");
+}
+
+TEST(SelectCells, OverNcclShareNoGpus) {
+  Selection selection = on_gpus(2);
+  selection.backend = Backend::nccl;
+  EXPECT_EQ(select_cells({scenario_on_devices()}, selection).cells.at(0).expectation.not_applicable,
+            "its ranks share GPUs, and nccl needs one of its own for each");
+}
+
+TEST(SelectCells, OverNcclWhoseCallsDoNotMatchDoNotApply) {
+  Scenario scenario = literal_scenario();
+  scenario.devices = {DeviceKind::cpu, DeviceKind::cuda};
+  scenario.expect = [](const Cell& cell) {
+    Expectation expectation;
+    if (cell.role == Role::buggy) expectation.breaks = {collectives_match()};
+    return expectation;
+  };
+  Selection selection = on_gpus(2);
+  selection.backend = Backend::nccl;
+  EXPECT_EQ(select_cells({scenario}, selection).cells.at(0).expectation.not_applicable,
+            "nobody has seen what nccl does with calls that do not match");
+  selection.backend = Backend::gloo;
+  EXPECT_EQ(select_cells({scenario}, selection).cells.at(0).expectation.not_applicable, "");
+}
+
+TEST(SelectCells, OverMpiTrainOnNoGpus) {
+  Selection selection = on_gpus(2);
+  selection.backend = Backend::mpi;
+  EXPECT_EQ(select_cells({scenario_on_devices()}, selection).cells.at(0).expectation.not_applicable,
+            "mpi takes tensors of the CPU, but this cell trains on cuda");
+  selection.device = DeviceKind::sim;
+  EXPECT_EQ(select_cells({scenario_on_devices()}, selection).cells.at(0).expectation.not_applicable,
+            "");
+}
+
+TEST(SelectCells, ThatCoverPairsHaveReferencesThatRun) {
+  Scenario scenario = literal_scenario();
+  scenario.precondition = [](const Cell& cell) {
+    const bool is_fast = is_set(cell, "rate", "fast");
+    return std::string(cell.role == Role::reference && is_fast ? "it is not to be" : "");
+  };
+  Selection selection = of({"bug-class/bug"});
+  selection.matrix = true;
+  selection.max_cells = 4;
+  for (const PlannedCell& planned : select_cells({scenario}, selection).cells) {
+    EXPECT_EQ(planned.expectation.not_applicable, "") << folder_of(scenario, planned.cell);
+  }
 }
 
 TEST(SelectCells, WhoseReferenceCannotRunDoNotApply) {
