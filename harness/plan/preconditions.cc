@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "harness/plan/select_cells.h"
 #include "reports/base/error.h"
 
 namespace lockstep {
@@ -89,6 +90,11 @@ Expectation expectation_of(const Scenario& scenario, const Cell& cell,
   if (cell.backend == Backend::nccl && std::ranges::any_of(declared.breaks, is_mismatch)) {
     declared.not_applicable = "nobody has seen what nccl does with calls that do not match";
   }
+  if (!declared.not_applicable.empty()) return declared;
+  const auto reference = reference_cell(scenario, *find_variant(scenario, cell.variant), cell);
+  if (!reference) return declared;
+  const std::string why = expectation_of(scenario, *reference, gpus).not_applicable;
+  if (!why.empty()) declared.not_applicable = "its reference cannot run: " + why;
   return declared;
 }
 

@@ -132,12 +132,8 @@ class CellsOfWorld {
     const std::vector<AxisRange> ranges = ranges_of(*wanted_.scenario, variant, selection_);
     if (combination == Combination::all) return all_choices(ranges);
     const Obstacle obstacle = [&](const Choice& choice) {
-      const Cell cell = cell_of(variant, choice);
-      const std::string why =
-          expectation_of(*wanted_.scenario, cell, selection_.gpus).not_applicable;
-      const auto reference = reference_cell(*wanted_.scenario, variant, cell);
-      if (!why.empty() || !reference) return why;
-      return expectation_of(*wanted_.scenario, *reference, selection_.gpus).not_applicable;
+      return expectation_of(*wanted_.scenario, cell_of(variant, choice), selection_.gpus)
+          .not_applicable;
     };
     PairwiseChoices pairs = pairwise_choices(ranges, obstacle);
     if (combination == Combination::pairs) {
@@ -164,19 +160,13 @@ class CellsOfWorld {
   }
 
   void add_references() {
-    for (PlannedCell& planned : cells_) {
-      std::string& not_applicable = planned.expectation.not_applicable;
-      if (!not_applicable.empty()) continue;
+    for (const PlannedCell& planned : cells_) {
+      if (!planned.expectation.not_applicable.empty()) continue;
       auto reference = reference_cell(*wanted_.scenario, *planned.variant, planned.cell);
-      if (!reference) continue;
-      auto found = std::find_if(references_.begin(), references_.end(),
-                                [&](const PlannedCell& other) { return other.cell == *reference; });
-      if (found == references_.end()) {
-        references_.push_back(plan(*wanted_.scenario, std::move(*reference), selection_));
-        found = references_.end() - 1;
-      }
-      const std::string& why = found->expectation.not_applicable;
-      if (!why.empty()) not_applicable = "its reference cannot run: " + why;
+      const bool is_new =
+          reference && std::none_of(references_.begin(), references_.end(),
+                                    [&](const PlannedCell& r) { return r.cell == *reference; });
+      if (is_new) references_.push_back(plan(*wanted_.scenario, std::move(*reference), selection_));
     }
     std::move(references_.begin(), references_.end(), std::back_inserter(cells_));
   }

@@ -14,9 +14,6 @@ namespace {
 /// shared between ranks.
 constexpr std::uint64_t kMemoryOfRank = std::uint64_t{128} << 20;
 
-/// A process that uses a GPU takes half a gigabyte there, and a reference has several.
-constexpr int kMostJobsOnGpus = 8;
-
 /// For the cell with the most. A reference has the same number in every world.
 int processes_of(const std::vector<PlannedCell>& cells) {
   return std::max(most_ranks(cells), 1 + kPerturbedReferences);
@@ -44,10 +41,6 @@ int default_jobs(const std::vector<PlannedCell>& cells) {
   const int ranks = most_ranks(cells);
   if (ranks == 0) return 1;
   int jobs = std::clamp(4 * usable_cores() / ranks, 2, kMostJobs);
-  const auto is_on_gpus = [](const PlannedCell& planned) {
-    return planned.expectation.not_applicable.empty() && planned.cell.device == DeviceKind::cuda;
-  };
-  if (std::ranges::any_of(cells, is_on_gpus)) jobs = std::min(jobs, kMostJobsOnGpus);
   while (jobs > 1 && !fits_memory(jobs, processes_of(cells))) --jobs;
   while (jobs > 1 && !has_room_for(jobs * processes_of(cells))) jobs /= 2;
   return jobs;

@@ -219,9 +219,9 @@ const RankWatch::Described& RankWatch::tensor_of(const lockstep_watch_value& val
   return tensors_[static_cast<std::size_t>(value.tensor)];
 }
 
-RankWatch::Measured RankWatch::unmeasured(const lockstep_watch_value& value) const {
-  Measured measured{tensor_of(value).row};
-  measured.row.micro_batch = value.micro_batch;
+RankWatch::Measured RankWatch::unmeasured(const Described& tensor, std::int64_t micro_batch) {
+  Measured measured{tensor.row};
+  measured.row.micro_batch = micro_batch;
   return measured;
 }
 
@@ -269,7 +269,7 @@ std::vector<RankWatch::Measured> RankWatch::measured(std::span<const lockstep_wa
   }
   std::vector<Measured> rows(values.size());
   on_threads(threads, numbers, [&](std::size_t i) {
-    rows[i] = unmeasured(values[i]);
+    rows[i] = unmeasured(tensor_of(values[i]), values[i].micro_batch);
     if (rows[i].row.not_comparable.empty()) measure(bytes_of(values[i], rows[i].row), rows[i]);
   });
   return rows;

@@ -121,7 +121,7 @@ class RankWatch {
   void finish_work(std::optional<std::chrono::seconds> limit);
 
   /// The row of a value that has not been measured.
-  Measured unmeasured(const lockstep_watch_value& value) const;
+  static Measured unmeasured(const Described& tensor, std::int64_t micro_batch);
 
   /// Called by several threads.
   static void measure(const TensorBytes& bytes, Measured& measured);

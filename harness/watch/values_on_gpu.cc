@@ -95,8 +95,7 @@ std::vector<RankWatch::Measured> RankWatch::unmeasured_rows(const OnGpu& found) 
   std::vector<Measured> rows;
   rows.reserve(found.values.size());
   for (const OnGpu::Value& value : found.values) {
-    rows.push_back({value.tensor->row});
-    rows.back().row.micro_batch = value.micro_batch;
+    rows.push_back(unmeasured(*value.tensor, value.micro_batch));
   }
   return rows;
 }

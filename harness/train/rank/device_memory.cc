@@ -19,7 +19,7 @@ struct Bytes {
   std::int64_t peak = 0;
 };
 
-Bytes bytes_on(c10::Device device) {
+Bytes bytes_on(at::Device device) {
   if (!device.is_cuda()) {
     const VirtualMemory memory = virtual_memory(device.index());
     return {memory.live, memory.peak};
@@ -30,14 +30,14 @@ Bytes bytes_on(c10::Device device) {
   return {requested.current, requested.peak};
 }
 
-void restart_peak(c10::Device device) {
+void restart_peak(at::Device device) {
   if (!device.is_cuda()) return reset_peak_virtual_memory();
   c10::getDeviceAllocator(device.type())->resetPeakStats(device.index());
 }
 
 /// The first product of matrices of a thread takes memory for cuBLAS, and keeps it: that of this
 /// thread and of autograd's.
-void take_workspaces(c10::Device device) {
+void take_workspaces(at::Device device) {
   static bool has_taken = false;
   if (!device.is_cuda() || std::exchange(has_taken, true)) return;
   const at::Tensor one = at::ones({1, 1}, device).requires_grad_();
@@ -46,11 +46,11 @@ void take_workspaces(c10::Device device) {
 
 }  // namespace
 
-std::int64_t allocated_bytes(c10::Device device) {
+std::int64_t allocated_bytes(at::Device device) {
   return device.is_cpu() ? 0 : bytes_on(device).live;
 }
 
-DeviceMemory::DeviceMemory(c10::Device device) : device_(device) {
+DeviceMemory::DeviceMemory(at::Device device) : device_(device) {
   if (device.is_cpu()) {
     on_cpu_.emplace();
     return;

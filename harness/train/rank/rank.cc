@@ -141,9 +141,9 @@ void Rank::leave_group() {
 
 at::Tensor Rank::input(const at::Tensor& tensor) {
   ++inputs_;
-  if (perturbation() == 0) return tensor.to(device());
-  if (epsilon(tensor) > 0) return perturbed(tensor, inputs_).to(device());
-  perturb_weights();
+  const bool is_perturbed = perturbation() != 0;
+  if (is_perturbed && epsilon(tensor) > 0) return perturbed(tensor, inputs_).to(device());
+  if (is_perturbed) perturb_weights();
   return tensor.to(device());
 }
 
