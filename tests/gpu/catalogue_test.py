@@ -51,10 +51,10 @@ def main():
     parser.add_argument("scenarios", nargs="*")
     given = parser.parse_intermixed_args()
     if given.device == "cuda":
-        doctor = subprocess.run([given.lockstep, "run", "--ranks", "gpus", "--require", "gpus=1", "no-such-scenario"],
-                                capture_output=True, text=True, check=False)
-        if "there is no GPU" in doctor.stderr:
-            print("catalogue_test.py: skipped: " + doctor.stderr.strip())
+        asked = subprocess.run([given.lockstep, "run", "--ranks", "gpus", "--require", "gpus=1", "no-such-scenario"],
+                               capture_output=True, text=True, check=False)
+        if "there is no GPU" in asked.stderr:
+            print("catalogue_test.py: skipped: " + asked.stderr.strip())
             return 77
     with tempfile.TemporaryDirectory() as place:
         out = pathlib.Path(place) / "run"
