@@ -27,8 +27,15 @@ bool is_same_place(const Observation& a, const Observation& b) {
          a.global_shape == b.global_shape && a.dtype == b.dtype;
 }
 
-/// Whether two boxes in one tensor have elements in common.
+/// Whether two rows at one place hold copies. Summands of other groups are added up instead.
+bool are_copies(const Observation& a, const Observation& b) {
+  const bool are_summands = a.is_summand && b.is_summand;
+  return a.is_summand == b.is_summand && (!are_summands || a.replica_group == b.replica_group);
+}
+
+/// Whether two boxes in one tensor have elements in common that are not added up.
 bool overlap(const Observation& a, const Observation& b) {
+  if (a.is_summand && b.is_summand && is_same_place(a, b)) return false;
   for (std::size_t i = 0; i < a.offset.size(); ++i) {
     const bool is_apart = a.offset[i] + a.local_shape[i] <= b.offset[i] ||
                           b.offset[i] + b.local_shape[i] <= a.offset[i];
@@ -54,7 +61,7 @@ class Assembly {
       return;
     }
     const auto copy = std::find_if(parts_.begin(), parts_.end(), [&](const Part& part) {
-      return is_same_place(*part.value, row);
+      return is_same_place(*part.value, row) && are_copies(*part.value, row);
     });
     if (copy == parts_.end()) {
       if (element_count(row.local_shape) > 0 || parts_.empty())
@@ -76,7 +83,7 @@ class Assembly {
   WholeTensor whole() const {
     WholeTensor tensor;
     if (!parts_.empty()) tensor = sum_of(parts_);
-    tensor.problem = problem();
+    if (std::string found = problem(); !found.empty()) tensor.problem = std::move(found);
     tensor.is_undefined = parts_.empty() && has_undefined_;
     if (parts_.size() != 1 || parts_[0].value->local_shape != parts_[0].value->global_shape) {
       return tensor;
@@ -109,7 +116,18 @@ class Assembly {
     tensor.norm = std::sqrt(squares);
     tensor.digest = digest;
     if (has_sketches) tensor.sketch = sketch;
+    if (parts.size() > 1 && parts[0].value->is_summand) add_summands(tensor);
     return tensor;
+  }
+
+  /// Neither digests nor norms of summands add up.
+  static void add_summands(WholeTensor& sum) {
+    sum.digest.reset();
+    if (sum.sketch) {
+      sum.norm = norm_of(*sum.sketch);
+    } else {
+      sum.problem = "it is a sum over ranks, and its summands are not known by a sketch";
+    }
   }
 
   std::string problem() const {
@@ -124,7 +142,7 @@ class Assembly {
         return fmt::format("ranks {} and {} hold tensors of other shapes by this name",
                            parts_[0].rank, part.rank);
       }
-      elements += element_count(part.value->local_shape);
+      if (is_first_summand(part)) elements += element_count(part.value->local_shape);
     }
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
@@ -137,6 +155,14 @@ class Assembly {
     const std::int64_t whole = element_count(first.global_shape);
     return elements == whole ? ""
                              : fmt::format("ranks hold {} of its {} elements", elements, whole);
+  }
+
+  /// Whether no part before it lies at the same place, as other summands of it do.
+  bool is_first_summand(const Part& part) const {
+    const auto first = std::find_if(parts_.begin(), parts_.end(), [&](const Part& one) {
+      return is_same_place(*one.value, *part.value);
+    });
+    return first->value == part.value;
   }
 
   std::vector<Part> parts_;

@@ -45,6 +45,7 @@ TensorIdentity identity_of(const ObservedTensor& tensor) {
   add_shape(tensor.offset, list);
   add_shape(tensor.local_shape, list);
   add_text(tensor.replica_group, list);
+  list.add(tensor.is_summand ? 1 : 0);
   add_text(tensor.not_comparable, list);
   ListDigest group;
   add_text(tensor.replica_group, group);

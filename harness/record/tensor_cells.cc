@@ -21,6 +21,7 @@ struct TensorColumn {
     kOffset,
     kLocalShape,
     kReplicaGroup,
+    kIsSummand,
     kNotComparable
   };
 };
@@ -63,16 +64,17 @@ bool has_countable_elements(const std::vector<std::int64_t>& shape) {
 }  // namespace
 
 std::string tensor_cells(const ObservedTensor& tensor) {
-  return fmt::format("{},{},{},{},{},{},{},{},{}", name(tensor.phase), name(tensor.kind),
+  return fmt::format("{},{},{},{},{},{},{},{},{},{}", name(tensor.phase), name(tensor.kind),
                      csv_cell(tensor.name), csv_cell(tensor.dtype), shape_cell(tensor.global_shape),
                      shape_cell(tensor.offset), shape_cell(tensor.local_shape),
-                     csv_cell(tensor.replica_group), csv_cell(tensor.not_comparable));
+                     csv_cell(tensor.replica_group), tensor.is_summand ? 1 : 0,
+                     csv_cell(tensor.not_comparable));
 }
 
 const std::vector<std::string_view>& tensor_columns() {
   static const std::vector<std::string_view> columns{
-      "phase",  "kind",        "name",          "dtype",         "global_shape",
-      "offset", "local_shape", "replica_group", "not_comparable"};
+      "phase",  "kind",        "name",          "dtype",      "global_shape",
+      "offset", "local_shape", "replica_group", "is_summand", "not_comparable"};
   return columns;
 }
 
@@ -149,6 +151,9 @@ ObservedTensor RecordRow::tensor(std::size_t first) const {
                   fmt::format("a part in at most {} pieces", kMostRuns));
   }
   tensor.replica_group = text(first + TensorColumn::kReplicaGroup);
+  const std::int64_t summand = whole(first + TensorColumn::kIsSummand, 0);
+  if (summand > 1) throw refusal(first + TensorColumn::kIsSummand, "0 or 1");
+  tensor.is_summand = summand == 1;
   tensor.not_comparable = text(first + TensorColumn::kNotComparable);
   return tensor;
 }

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "harness/judge/evidence/observations.h"
+
 namespace lockstep {
 
 namespace {
@@ -63,14 +65,32 @@ std::string obstacle(const Held& held) {
   return held.ranks.size() == 1 ? kOnOneRank : "every rank holds another part";
 }
 
-void note(const std::string& reason, const std::string& name, Coverage& coverage) {
-  const auto known = std::find_if(coverage.not_compared.begin(), coverage.not_compared.end(),
-                                  [&](const NotCompared& one) { return one.reason == reason; });
+void note(Kind kind, const std::string& reason, const std::string& name, Coverage& coverage) {
+  const auto known = std::ranges::find_if(coverage.not_compared, [&](const NotCompared& one) {
+    return one.kind == kind && one.reason == reason;
+  });
   if (known == coverage.not_compared.end()) {
-    coverage.not_compared.push_back({reason, 1, name});
+    coverage.not_compared.push_back({kind, reason, 1, name});
   } else {
     ++known->count;
   }
+}
+
+/// Adds the gradients that cannot be compared, of parameters that are. `alone`: names that are not.
+void add_gradients(const StepReader& evidence, const std::set<std::string>& alone,
+                   Coverage& coverage) {
+  std::map<std::string, std::string> reasons;  // by name
+  for (const auto& [tensor, ranks] : evidence.tensors()) {
+    const bool is_asked = tensor.kind == Kind::gradient && tensor.phase == Phase::pre_step &&
+                          !is_undefined(tensor) && !alone.contains(tensor.name);
+    if (!is_asked) continue;
+    if (tensor.is_summand) {
+      reasons.emplace(tensor.name, "each rank holds a summand of it");
+    } else if (!tensor.not_comparable.empty()) {
+      reasons.emplace(tensor.name, tensor.not_comparable);
+    }
+  }
+  for (const auto& [name, reason] : reasons) note(Kind::gradient, reason, name, coverage);
 }
 
 void note_until(Kind kind, const std::string& name, std::int64_t step, Coverage& coverage) {
@@ -121,10 +141,11 @@ Coverage coverage_of(const StepReader& evidence, const std::set<std::string>& un
       ++coverage.compared;
     } else {
       alone.insert(name);
-      note(reason, name, coverage);
+      note(Kind::parameter, reason, name, coverage);
     }
   }
   coverage.ranks = static_cast<int>(ranks.size());
+  add_gradients(evidence, alone, coverage);
   add_ended(ended, alone, coverage);
   return coverage;
 }

@@ -12,6 +12,7 @@
 #include "harness/judge/collectives/cell_facts.h"
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/judge.h"
+#include "harness/judge/values/held_tensors.h"
 #include "harness/judge/values/periodic_agreement.h"
 #include "harness/judge/values/unshared_tensors.h"
 #include "harness/record/process_identity.h"
@@ -163,7 +164,8 @@ ObservedSteps observed_steps(const StepReader& evidence) {
 /// Judges an execution. `judged` has everything but claims and exits; `others` see its steps, too.
 /// Returns the rest of the judgement.
 Judgement judge_execution(Execution& execution, CellEvidence& judged, const StepFolds& others) {
-  judged.claims = execution.claims;
+  judged.claims = judged.is_job ? without_incomparable(execution.claims, *judged.evidence)
+                                : execution.claims;
   judged.exits = execution.exits;
   const CellFacts facts = facts_of(judged);
   execution.mismatch = facts.analysis.missed;

@@ -81,7 +81,7 @@ typedef struct {
   const char* name;
   const char* dtype; /* empty: the tensor is undefined */
   int32_t dimensions;
-  int32_t reserved;            /* 0 */
+  int32_t is_summand;          /* 1: values of other replica groups at its place are added to it */
   const int64_t* local_shape;  /* sizes of the part that this rank holds */
   const int64_t* global_shape; /* null: the tensor is whole */
   const int64_t* offset;       /* of the part in the global tensor; null: the tensor is whole */

@@ -171,6 +171,7 @@ std::int64_t RankWatch::describe(const lockstep_watch_tensor& described) {
   tensor.name = text(described.name);
   tensor.dtype = text(described.dtype);
   tensor.replica_group = text(described.replica_group);
+  tensor.is_summand = described.is_summand != 0;
   tensor.not_comparable = text(described.not_comparable);
   tensor.local_shape = sizes(described.local_shape, described.dimensions);
   const bool is_part = described.global_shape && described.offset;

@@ -254,9 +254,12 @@ std::vector<std::string> reservations_in_words(const JobRecord& job) {
   for (const ClaimResult& result : job.results) {
     if (result.verdict != Verdict::holds || !result.margin || !result.tolerance) continue;
     lines.push_back(fmt::format(
-        "{} up to rounding, as of replicas that each rank computes for itself: apart by at most "
-        "{:.2g} of their norm, where {:.2g} is rounding",
-        sentence(result.claim), *result.margin * *result.tolerance, *result.tolerance));
+        "{} up to rounding, as of {}: apart by at most {:.2g} of their norm, where {:.2g} is "
+        "rounding",
+        sentence(result.claim),
+        result.claim.phase == Phase::pre_forward ? "a perturbation that was taken back"
+                                                 : "replicas that each rank computes for itself",
+        *result.margin * *result.tolerance, *result.tolerance));
   }
   for (const ClaimResult& result : job.results) {
     const bool is_told = result.reduced_in_step > 0 && result.verdict == Verdict::holds;
@@ -276,10 +279,11 @@ std::vector<std::string> compared_in_words(const JobRecord& job) {
     return lines;
   }
   for (const NotCompared& one : job.coverage.not_compared) {
-    lines.push_back(
-        fmt::format("not compared: {} ({}): {}", one.example,
-                    one.count == 1 ? "one parameter" : fmt::format("{} such parameters", one.count),
-                    one.reason));
+    const std::string_view what = name(one.kind);
+    lines.push_back(fmt::format("not compared: {} ({}): {}", one.example,
+                                one.count == 1 ? fmt::format("one {}", what)
+                                               : fmt::format("{} such {}s", one.count, what),
+                                one.reason));
   }
   return lines;
 }

@@ -272,7 +272,7 @@ struct Fields<CellRecord> {
 template <>
 struct Fields<NotCompared> {
   static constexpr auto list =
-      std::tuple(field("reason", &NotCompared::reason), field("count", &NotCompared::count),
+      std::tuple(field("kind", &NotCompared::kind), field("reason", &NotCompared::reason), field("count", &NotCompared::count),
                  field("example", &NotCompared::example));
 };
 

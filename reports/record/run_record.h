@@ -65,8 +65,9 @@ struct CellRecord : Execution {
   bool operator==(const CellRecord&) const = default;
 };
 
-/// Parameters that were not compared between ranks, for one reason.
+/// Parameters that were not compared between ranks, for one reason, or their gradients alone.
 struct NotCompared {
+  Kind kind = Kind::parameter;
   std::string reason;  ///< "every rank holds another part"
   std::int64_t count = 0;
   std::string example;  ///< the name of one of them

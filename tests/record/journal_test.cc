@@ -71,9 +71,10 @@ class JournalFile : public ::testing::Test {
   std::string refusal_of_table(const std::string& column, const std::string& cell) {
     const std::vector<std::string> columns{
         "tensor",       "phase",  "kind",        "name",          "dtype",
-        "global_shape", "offset", "local_shape", "replica_group", "not_comparable"};
-    std::vector<std::string> cells{"0",   "pre_step", "gradient", "w", "float32",
-                                   "4x6", "0x3",      "4x3",      "",  ""};
+        "global_shape", "offset", "local_shape", "replica_group", "is_summand",
+        "not_comparable"};
+    std::vector<std::string> cells{"0",   "pre_step", "gradient", "w", "float32", "4x6",
+                                   "0x3", "4x3",      "",         "0", ""};
     write_row(tensor_table_file(path_), columns, cells, column, cell);
     return lockstep::refusal_of(tensor_table_file(path_), [&] { read_journal(path_); });
   }
@@ -85,7 +86,7 @@ class JournalFile : public ::testing::Test {
     write({});
     {
       std::ofstream(tensor_table_file(path_), std::ios::app)
-          << (to == path_ ? "0,pre_step,gradient,w,float32,4x6,0x3,4x3,,\n" : "");
+          << (to == path_ ? "0,pre_step,gradient,w,float32,4x6,0x3,4x3,,0,\n" : "");
     }
     std::ofstream file(to, std::ios::app);
     for (std::size_t i = 0; i < cells.size(); ++i) file << (i ? "," : "") << cells[i];
@@ -295,6 +296,7 @@ TEST_F(JournalFile, RefusesCellsThatMeanNothing) {
 
 TEST_F(JournalFile, RefusesATableThatMeansNothing) {
   EXPECT_EQ(refusal_of_table("name", "v"), "accepted");
+  EXPECT_EQ(refusal_of_table("is_summand", "2"), ":3:10: expected 0 or 1, found '2'.");
   EXPECT_EQ(refusal_of_table("tensor", "1"), ":3:1: expected 0 as 'tensor', found '1'.");
   EXPECT_EQ(
       refusal_of_table("phase", "later"),

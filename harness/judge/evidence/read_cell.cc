@@ -54,6 +54,7 @@ Writers writers_of(const CellRecord& cell) { return writers_named(cell.cell, cel
 
 Writers writers_of(const JobRecord& job, const fs::path& run_folder) {
   Writers writers = writers_named(job, job.processes);
+  writers.have_own_models = true;
   writers.may_be_silent = true;  // it may end before its first observation
   writers.may_go_on = !job.unsealed.empty();
   std::vector<fs::path> folders;

@@ -82,8 +82,32 @@ StepReader::StepReader(fs::path folder, int processes, Writers writers, Reading 
     read_collectives_of(rank);
     open_sketches_of(rank);
   }
+  note_tensors();
   sort_steps();
   take_snapshots(snapshots);
+}
+
+void StepReader::note_tensors() {
+  std::vector<std::span<const ObservedTensor>> observed(journals_.size());
+  for (std::size_t rank = 0; rank < journals_.size(); ++rank) {
+    if (journals_[rank]) observed[rank] = journals_[rank]->tensors();
+  }
+  if (writers_.have_own_models) {
+    models_ = own_models(observed);
+    std::string names = own_names_in_words(models_);
+    if (!names.empty()) notes_.push_back(std::move(names));
+  }
+  for (std::size_t rank = 0; rank < observed.size(); ++rank) {
+    for (ObservedTensor tensor : observed[rank]) {
+      if (!models_.empty()) {
+        if (models_[rank].leaves_out(tensor)) continue;
+        tensor.name = models_[rank].common_name(tensor);
+      }
+      std::vector<int>& ranks = tensors_[std::move(tensor)];
+      const int number = static_cast<int>(rank);
+      if (ranks.empty() || ranks.back() != number) ranks.push_back(number);
+    }
+  }
 }
 
 /// Rows were removed only where an index was believed. A rank that still has them, because the job
@@ -136,10 +160,6 @@ void StepReader::note_journal(int rank) {
   if (reading_.meter) reading_.meter(bytes);
   if (!journal->index_fault().empty()) {
     index_faults_.push_back(fmt::format("rank {}: {}", rank, journal->index_fault()));
-  }
-  for (const ObservedTensor& tensor : journal->tensors()) {
-    std::vector<int>& ranks = tensors_[tensor];
-    if (ranks.empty() || ranks.back() != rank) ranks.push_back(rank);
   }
   if (!journal->has_torn_tail()) return;
   notes_.push_back(fmt::format("rank {}: the last row of its journal was torn and left out", rank));
@@ -215,11 +235,37 @@ std::shared_ptr<const StepView> StepReader::at(std::int64_t step) const {
 
 std::vector<Observation> StepReader::rows_of(int rank, std::int64_t step) const {
   const JournalStep* const part = step_of(rank, step);
-  return part ? journals_[static_cast<std::size_t>(rank)]->read(*part) : std::vector<Observation>{};
+  if (!part) return {};
+  StepView::Rank view;
+  view.observations = journals_[static_cast<std::size_t>(rank)]->read(*part);
+  read_by_common_names(rank, view);
+  return std::move(view.observations);
+}
+
+/// Gives the tensors of a rank the names that the other ranks have for them.
+void StepReader::read_by_common_names(int rank, StepView::Rank& view) const {
+  if (models_.empty()) return;
+  const OwnModel& model = models_[static_cast<std::size_t>(rank)];
+  if (!model.kept.empty()) {
+    std::erase_if(view.observations, [&](const auto& one) { return model.leaves_out(one); });
+  }
+  if (model.own == model.common) return;
+  for (Observation& one : view.observations) {
+    std::string name = model.common_name(one);
+    if (name == one.name) continue;
+    const auto values = view.tensors.extract(snapshot_key(one));
+    one.name = std::move(name);
+    if (!values.empty()) view.tensors.emplace(snapshot_key(one), std::move(values.mapped()));
+  }
 }
 
 /// Reads a step of a rank into `view`.
 void StepReader::read(int rank, const JournalStep& step, StepView::Rank& view) const {
+  read_as_written(rank, step, view);
+  read_by_common_names(rank, view);
+}
+
+void StepReader::read_as_written(int rank, const JournalStep& step, StepView::Rank& view) const {
   const auto place = static_cast<std::size_t>(rank);
   view.observations = journals_[place]->read(step);
   // Needed only to estimate differences.

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/judge/evidence/own_models.h"
 #include "harness/judge/evidence/reading.h"
 #include "harness/judge/evidence/step_view.h"
 #include "harness/record/collective_log.h"
@@ -29,6 +30,8 @@ struct Writers {
   bool may_go_on = false;
   /// The folder of each rank's files; empty: that of the reader for all.
   std::vector<std::filesystem::path> folders = {};
+  /// They are ranks of a job: one may hold the model in another module (`own_models`).
+  bool have_own_models = false;
   /// Collectives of ranks that have no log, by rank.
   std::map<int, std::vector<Collective>> calls = {};
 };
@@ -136,6 +139,7 @@ class StepReader {
   void open_journal(int rank);
   void note_journal(int rank);
   void note_step(int rank, const IndexedStep& step);
+  void note_tensors();
   void sort_steps();
   void read_collectives_of(int rank);
   void open_sketches_of(int rank);
@@ -145,6 +149,8 @@ class StepReader {
   const std::filesystem::path& folder_of(int rank) const;
   const JournalStep* step_of(int rank, std::int64_t step) const;
   void read(int rank, const JournalStep& step, StepView::Rank& view) const;
+  void read_as_written(int rank, const JournalStep& step, StepView::Rank& view) const;
+  void read_by_common_names(int rank, StepView::Rank& view) const;
   void require_writer(int rank, const std::string& found, const std::filesystem::path& file) const;
 
   std::filesystem::path folder_;
@@ -155,6 +161,7 @@ class StepReader {
   std::vector<std::int64_t> thinned_steps_;
   std::map<std::int64_t, Together> together_;  ///< by step
   std::vector<std::string> index_faults_;
+  std::vector<OwnModel> models_;  ///< by rank; empty: all ranks have the same names
   std::map<ObservedTensor, std::vector<int>> tensors_;
   std::vector<std::optional<std::vector<Collective>>> collectives_;
   std::vector<SketchReader> sketches_;  ///< by rank

@@ -17,6 +17,7 @@
 #include "harness/judge/values/gradients_apart.h"
 #include "harness/judge/values/held_tensors.h"
 #include "harness/judge/values/reduced_in_step.h"
+#include "harness/judge/values/restored_start.h"
 #include "harness/judge/values/rounding_drift.h"
 #include "harness/judge/values/stray_ranks.h"
 #include "harness/judge/values/uneven_steps.h"
@@ -75,13 +76,15 @@ class LastSeen {
 };
 
 /// Why a tensor cannot be compared across ranks; empty if it can, or if there is nothing to
-/// compare.
-std::string obstacle(const HeldTensor& place, const ExpectedHolders& holders) {
+/// compare. `others`: tensors that are judged by what they are after the step.
+std::string obstacle(const HeldTensor& place, const ExpectedHolders& holders,
+                     const std::set<std::string>& others) {
   const Observation& any = *place.holders.begin()->second;
   if (!holders.are_all_in(place)) {
     return fmt::format("{} in step {} was not observed on every rank", any.name, place.step);
   }
   if (place.holders.size() < 2 || is_comparable(place) || is_undefined(any)) return "";
+  if (others.contains(any.name)) return "";
   return incomparable_in_words(any);
 }
 
@@ -136,6 +139,7 @@ class AgreementFold : public ClaimFold {
       gradients_.emplace(unshared_, cell.world_size);
     }
     if (cell.is_job && claim.kind == Kind::gradient) reduced_.emplace(cell);
+    if (cell.is_job && !are_updates_) after_step_ = compared_after_step(*cell.evidence);
   }
 
   void see(const CellStep& step) override {
@@ -171,8 +175,10 @@ class AgreementFold : public ClaimFold {
     const bool is_small =
         may_round_ && rounding_.is_established(gradients_ && gradients_->are_rounding());
     const bool is_rounding = is_small && !(gradients_ && gradients_->is_ruled_out());
+    const bool is_restored =
+        begins_ && restored_.includes_all(static_cast<std::size_t>(comparisons_));
     const auto is_rounded = [&](const HeldTensorKey& tensor) {
-      return is_rounding && !rounding_.is_beyond(tensor.name);
+      return is_restored || (is_rounding && !rounding_.is_beyond(tensor.name));
     };
     const auto is_explained = [&](const HeldTensorKey& tensor) {
       return is_rounded(tensor) || (reduced_ && reduced_->includes(tensor));
@@ -189,6 +195,7 @@ class AgreementFold : public ClaimFold {
     result.verdict = comparisons_ > 0 ? Verdict::holds : Verdict::undecided;
     if (comparisons_ == 0) result.reason = "not triggered: nothing was compared";
     if (is_rounding) rounding_.write(result);
+    if (is_restored) restored_.write(result);
   }
 
   std::map<std::string, std::int64_t> ended() const override {
@@ -218,7 +225,7 @@ class AgreementFold : public ClaimFold {
     const bool is_uneven = are_updates_ && !holders_.are_all_in(place) &&
                            (holders_.were_ever_all_in(place) || of_start_.were_ever_all_in(place));
     if (is_uneven) uneven_.see(place, step);
-    if (reason_.empty()) reason_ = obstacle(place, holders_);
+    if (reason_.empty()) reason_ = obstacle(place, holders_, after_step_);
   }
 
   /// Whether ranks differ in a tensor.
@@ -228,6 +235,7 @@ class AgreementFold : public ClaimFold {
     divergence_.add(step, place, groups);
     differing_.insert(HeldTensorKey(*place.holders.begin()->second));
     if (may_round_) rounding_.add(step, holders_of(place, groups));
+    if (begins_) restored_.add(step, holders_of(place, groups));
     return true;
   }
 
@@ -313,13 +321,15 @@ class AgreementFold : public ClaimFold {
   std::optional<GradientsApart> gradients_;  ///< of a claim about parameters that may round
   std::optional<ReducedInStep> reduced_;     ///< of a claim about gradients of a job
   std::optional<FirstSteps> begins_;         ///< of a claim about the start of a job
+  RestoredStart restored_;                   ///< of the same
   LastSeen last_seen_;
   bool may_end_;                       ///< all ranks may stop to train a tensor, in the same step
   std::map<std::int64_t, Seen> seen_;  ///< the latest steps
   std::int64_t comparisons_ = 0;
   bool are_updates_;  ///< of a job: what its optimizers step
   UnevenSteps uneven_;
-  std::string reason_;       ///< the first obstacle
+  std::set<std::string> after_step_;  ///< of a job: what is compared after the step
+  std::string reason_;                ///< the first obstacle
   std::string silent_rank_;  ///< a rank without observations, in words
 };
 

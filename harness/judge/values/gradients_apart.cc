@@ -11,6 +11,11 @@ namespace lockstep {
 
 void GradientsApart::see(const StepView& step, const std::set<std::string>& differing) {
   if (is_over_) return;
+  const Claim start = agree_across_ranks(Kind::parameter, Phase::pre_forward);
+  for (const HeldTensor& place : held_tensors(step, start, unshared_)) {
+    const bool is_compared = place.holders.size() > 1 && is_comparable(place);
+    if (is_compared && groups_of(place).size() > 1) have_differed_ = true;
+  }
   is_over_ = !differing.empty();
   const Claim claim = agree_across_ranks(Kind::gradient, Phase::pre_step);
   const std::vector<HeldTensor> gradients = held_tensors(step, claim, unshared_);

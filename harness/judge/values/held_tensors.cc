@@ -61,6 +61,42 @@ std::vector<std::vector<int>> groups_of(const HeldTensor& place) {
   return groups;
 }
 
+namespace {
+
+bool has_copies(const ObservedTensor& tensor, const std::vector<int>& ranks) {
+  return tensor.not_comparable.empty() && ranks.size() > 1;
+}
+
+/// Whether tensors of the claim were observed, and none of them can be compared.
+bool is_incomparable(const Claim& claim, const StepReader& evidence) {
+  bool is_observed = false;
+  for (const auto& [tensor, ranks] : evidence.tensors()) {
+    if (!concerns(claim, tensor) || is_undefined(tensor)) continue;
+    if (has_copies(tensor, ranks)) return false;
+    is_observed = is_observed || tensor.is_summand || !tensor.not_comparable.empty();
+  }
+  return is_observed;
+}
+
+}  // namespace
+
+std::set<std::string> compared_after_step(const StepReader& evidence) {
+  const Claim claim = agree_across_ranks(Kind::parameter, Phase::post_step);
+  std::set<std::string> names;
+  for (const auto& [tensor, ranks] : evidence.tensors()) {
+    if (concerns(claim, tensor) && has_copies(tensor, ranks)) names.insert(tensor.name);
+  }
+  return names;
+}
+
+std::vector<Claim> without_incomparable(std::vector<Claim> claims, const StepReader& evidence) {
+  if (compared_after_step(evidence).empty()) return claims;
+  std::erase_if(claims, [&](const Claim& claim) {
+    return is_about_agreement(claim) && is_incomparable(claim, evidence);
+  });
+  return claims;
+}
+
 bool is_comparable(const HeldTensor& place) {
   return std::any_of(place.holders.begin(), place.holders.end(),
                      [](const auto& holder) { return holder.second->not_comparable.empty(); });

@@ -41,6 +41,14 @@ std::vector<HeldTensor> held_tensors(const StepView& step, const Claim& claim,
 /// Ranks with the same value, by lowest rank.
 std::vector<std::vector<int>> groups_of(const HeldTensor& place);
 
+/// Names of the parameters that ranks hold copies of, and can compare after the step. One moment of
+/// such a parameter may lack values, such as a gradient that is a sum over ranks.
+std::set<std::string> compared_after_step(const StepReader& evidence);
+
+/// The claims that can be judged by what was observed: without those about a moment in which no
+/// tensor can be compared, if the parameters can be after the step.
+std::vector<Claim> without_incomparable(std::vector<Claim> claims, const StepReader& evidence);
+
 /// Whether any rank has a value to compare.
 bool is_comparable(const HeldTensor& place);
 

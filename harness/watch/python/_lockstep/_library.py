@@ -36,7 +36,7 @@ _Sizes = ctypes.POINTER(ctypes.c_int64)
 class _Tensor(ctypes.Structure):
     _fields_ = [("phase", ctypes.c_char_p), ("kind", ctypes.c_char_p), ("name", ctypes.c_char_p),
                 ("dtype", ctypes.c_char_p), ("dimensions", ctypes.c_int32),
-                ("reserved", ctypes.c_int32), ("local_shape", _Sizes), ("global_shape", _Sizes),
+                ("is_summand", ctypes.c_int32), ("local_shape", _Sizes), ("global_shape", _Sizes),
                 ("offset", _Sizes), ("replica_group", ctypes.c_char_p),
                 ("not_comparable", ctypes.c_char_p)]
 
@@ -118,11 +118,12 @@ class Watch:
         if not self._watch:
             self._fail()
 
-    def describe(self, phase, kind, name, dtype, shape, part, group, reason):
-        """The number of a tensor. `part`: global shape and offset; None: it is whole."""
-        whole, offset = part if part else (None, None)
-        tensor = _Tensor(phase.encode(), kind.encode(), name.encode(errors="replace"), dtype.encode(), len(shape), 0,
-                         sizes(shape), sizes(whole), sizes(offset), group.encode(), reason.encode())
+    def describe(self, phase, kind, name, dtype, shape, placed):
+        """The number of a tensor, as it was placed."""
+        whole, offset = placed.part if placed.part else (None, None)
+        tensor = _Tensor(phase.encode(), kind.encode(), name.encode(errors="replace"), dtype.encode(), len(shape),
+                         placed.is_summand, sizes(shape), sizes(whole), sizes(offset), placed.group.encode(),
+                         placed.reason.encode())
         number = self._library.lockstep_watch_describe(self._watch, ctypes.byref(tensor))
         if number < 0:
             self._fail()

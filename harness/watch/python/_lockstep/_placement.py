@@ -9,12 +9,19 @@ from _lockstep._objects import objects_of, type_of
 class Placement:
     """`local`: the tensor in this rank's memory; None: there is none. `part`: the global shape and the
     offset in it; None: it is whole. `group`: ranks of equal group hold copies; "": all ranks do.
-    `reason`: why it cannot be compared with other ranks; "": it can."""
+    `reason`: why it cannot be compared with other ranks; "": it can. `is_summand`: the values of all groups are
+    added up."""
 
-    __slots__ = ("local", "part", "group", "reason")
+    __slots__ = ("local", "part", "group", "reason", "is_summand")
 
-    def __init__(self, local, part=None, group="", reason=""):
+    def __init__(self, local, part=None, group="", reason="", is_summand=False):
         self.local, self.part, self.group, self.reason = local, part, group, reason
+        self.is_summand = is_summand
+
+    def show(self, tensor):
+        """Gives a tensor that cannot be compared its type and shape, which one that does not exist lacks."""
+        if self.local is None and tensor is not None and not tensor.is_nested:
+            self.local = tensor
 
 
 def _of_dtensor(tensor):
@@ -22,9 +29,11 @@ def _of_dtensor(tensor):
 
     local, mesh, placements = tensor._local_tensor, tensor.device_mesh, tensor.placements
     names = mesh.mesh_dim_names or ["dimension %d" % i for i in range(mesh.ndim)]
-    partial = [name for name, placement in zip(names, placements) if placement.is_partial()]
-    if partial:
-        return Placement(local, reason="a partial sum over " + ", ".join(partial))
+    partial = [(name, getattr(placement, "reduce_op", "")) for name, placement in zip(names, placements)
+               if placement.is_partial()]
+    for name, operation in partial:
+        if operation != "sum":
+            return Placement(local, reason="a partial %s over %s" % (operation or "value", name))
     cut = [i for i, placement in enumerate(placements) if not placement.is_replicate()]
     if not cut:
         return Placement(local)
@@ -34,9 +43,11 @@ def _of_dtensor(tensor):
         return Placement(local, reason="an unknown part of a tensor of shape %s" % list(shape))
     coordinate = mesh.get_coordinate()
     group = ", ".join("%s %d" % (names[i], coordinate[i]) for i in cut)
+    if all(placement.is_partial() or placement.is_replicate() for placement in placements):
+        return Placement(local, None, group, is_summand=bool(partial))
     if local.numel() == 0:  # an empty part lies at the end
         offset = [size - own for size, own in zip(shape, local.shape)]
-    return Placement(local, (shape, tuple(offset)), group)
+    return Placement(local, (shape, tuple(offset)), group, is_summand=bool(partial))
 
 
 def is_stand_in(tensor):

@@ -65,6 +65,8 @@ class Rows:
                 return
         placed = (Placement(None, reason=named.reason) if named.reason
                   else placement_of(tensor, named.known))
+        if placed.reason and not named.reason and kind == "gradient":
+            placed.show(tensor)
         number = self.add_placed(named, placed, phase, kind, micro_batch)
         # A complex one could be a conjugate view.
         if not placed.reason and placed.local is tensor and not tensor.is_complex():
@@ -75,12 +77,12 @@ class Rows:
         local = placed.local
         shape = tuple(local.shape) if local is not None else ()
         key = (phase, kind, shape, local.dtype if local is not None else None, placed.part,
-               placed.group, placed.reason)
+               placed.group, placed.is_summand, placed.reason)
         number = named.numbers.get(key)
         if number is None:
             dtype = str(local.dtype)[len("torch."):] if local is not None else ""
             number = named.numbers[key] = self._watch.describe(
-                phase, kind, named.name, dtype, shape, placed.part, placed.group, placed.reason)
+                phase, kind, named.name, dtype, shape, placed)
         data = strides = 0
         values = self._values
         if not placed.reason:

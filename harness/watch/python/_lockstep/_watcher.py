@@ -15,7 +15,7 @@ from _lockstep._modules import Modules
 from _lockstep._objects import objects_of
 from _lockstep._observed_steps import ObservedSteps
 from _lockstep._optimizers import Optimizers
-from _lockstep._placement import is_stand_in
+from _lockstep._placement import Placement, is_stand_in
 from _lockstep._process import (at_end, has_died, has_joined, is_child, knows_rank, note_elsewhere, rank_and_world,
                                was_observed)
 from _lockstep._rows import Named, Rows
@@ -284,7 +284,7 @@ class Watcher:
         if not known.is_in_step:
             return
         if self._has_closure(args, kwargs):  # its gradients were computed inside
-            self._observe(known, "pre_step", "gradient")
+            self._observe(known, "pre_step", "gradient", "cleared by the closure of the optimizer's step")
         self._step_traffic.end(self._step)
         self._observe(known, "post_step", "parameter")
         if self._also is not None:
@@ -411,11 +411,15 @@ class Watcher:
 
     # Tensors.
 
-    def _observe(self, known, phase, kind):
+    def _observe(self, known, phase, kind, missing=""):
+        """`missing`: why gradients that are not there cannot be compared; "": there are none."""
         rows = Rows(self._watch, self._torch)
         for tensor, named in known.parameters:
             if kind == "gradient":
                 if not tensor.requires_grad:
+                    continue
+                if missing and tensor.grad is None:
+                    rows.add_placed(named, Placement(tensor, reason=named.reason or missing), phase, kind)
                     continue
                 tensor = tensor.grad
             elif phase == "pre_forward" and id(tensor) in self._rest:
