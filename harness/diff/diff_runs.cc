@@ -149,7 +149,7 @@ class StepComparison {
     if (!hold_copies(b)) {
       for (TensorPair& pair : pairs) pair.of_ranks.clear();
     }
-    found.undecidable = why_unknown(found.weights_apart, pairs);
+    found.undecidable = why_unknown(found.weights_apart, pairs, {a.before_unknown, b.before_unknown});
     const StepRounding of_modules = rounding_;
     const bool is_far = found.undecidable.empty() && may_be_all_rounding(pairs);
     if (is_far) rounding_.weights_apart = 0;
@@ -320,10 +320,18 @@ class StepComparison {
     return hold_copies_.value_or(false);
   }
 
+  /// `reasons`: why the parameters before the step are not known in A, and in B.
   static std::string why_unknown(const std::optional<double>& apart,
-                                 const std::vector<TensorPair>& pairs) {
+                                 const std::vector<TensorPair>& pairs,
+                                 const std::array<std::string, 2>& reasons) {
     if (pairs.empty()) return "no tensor was observed on both sides";
-    return apart ? "" : "the parameters before it are not known on both sides";
+    if (apart) return "";
+    for (std::size_t side = 0; side < reasons.size(); ++side) {
+      if (reasons.at(side).empty()) continue;
+      return fmt::format("the parameters before it are not known in {}: {}", side == 0 ? "A" : "B",
+                         reasons.at(side));
+    }
+    return "the parameters before it are not known on both sides";
   }
 
   bool may_be_all_rounding(const std::vector<TensorPair>& pairs) const {
@@ -402,7 +410,7 @@ class StepComparison {
   }
 
   void note_first(const SideStep& a, const SideStep& b) {
-    initial_weights_ = compare_initial_weights(a.tensors, b.tensors);
+    initial_weights_ = compare_initial_weights(a.before, b.before);
     parameters_ = {names_of(a.tensors), names_of(b.tensors)};
   }
 

@@ -1,8 +1,10 @@
 #include "harness/diff/step_pairs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
-#include <optional>
+#include <map>
 #include <utility>
 
 #include "harness/diff/compare_tensors.h"
@@ -13,7 +15,7 @@ namespace lockstep {
 
 namespace {
 
-using Tensors = std::vector<std::pair<WholeTensorKey, WholeTensor>>;
+using Tensors = SideSteps::Tensors;
 
 /// Adds the parameters of a step that were observed before the optimizer's step, or after it, as
 /// those before a step.
@@ -80,23 +82,97 @@ std::optional<TensorPair> update_pair(const WholeTensorKey& key, const WholeTens
 
 }  // namespace
 
+WholeTensors SideSteps::tensors_of(const StepView& view) const {
+  WholeTensors tensors(view);
+  if (is_new_) {
+    names_.fuse(tensors);
+  } else {
+    names_.rename(tensors);
+  }
+  return tensors;
+}
+
 SideStep SideSteps::at(std::int64_t step) {
   SideStep now;
   now.view = files_.at(step);
-  now.tensors = WholeTensors(*now.view);
-  if (is_new_) {
-    names_.fuse(now.tensors);
-  } else {
-    names_.rename(now.tensors);
-  }
+  now.tensors = tensors_of(*now.view);
   Tensors before;
   add_parameters(now.tensors, false, before);
-  if (last_ == step - 1) std::move(after_.begin(), after_.end(), std::back_inserter(before));
+  std::string why_unknown = add_step_before(step, before);
+  if (before.empty()) now.before_unknown = std::move(why_unknown);
   now.before = WholeTensors(std::move(before));
   after_.clear();
   add_parameters(now.tensors, true, after_);
   last_ = step;
   return now;
+}
+
+/// Adds the parameters after the step before `step`. Returns why they may be others than those
+/// before `step`; empty: they are not, as far as known.
+std::string SideSteps::add_step_before(std::int64_t step, Tensors& before) {
+  if (!files_.has(step - 1)) return fmt::format("step {} was not observed", step - 1);
+  const JobRecord& job = files_.job();
+  if (std::ranges::binary_search(job.written_before, step)) {
+    return fmt::format("they were written between the steps {} and {}, outside of the optimizer",
+                       step - 1, step);
+  }
+  const bool is_next = last_ == step - 1;
+  if (!is_next && job.writes_known_until < step) {
+    return fmt::format("whether they were written between the steps {} and {} was not recorded",
+                       step - 1, step);
+  }
+  if (has_untold_writes()) return "they are written between steps, in a way that torch does not count";
+  if (!is_next) add_parameters(tensors_of(*files_.at(step - 1)), true, before);
+  if (is_next) std::move(after_.begin(), after_.end(), std::back_inserter(before));
+  return "";
+}
+
+namespace {
+
+using Digests = std::map<std::pair<int, std::string>, Digest>;
+
+/// Of the parameters of each rank in a phase.
+Digests digests_in(const StepView& step, Phase phase) {
+  Digests digests;
+  for (int rank = 0; rank < step.processes(); ++rank) {
+    for (const Observation& row : step.observations(rank)) {
+      const bool is_known = row.kind == Kind::parameter && row.phase == phase;
+      if (is_known && row.not_comparable.empty()) digests[{rank, row.name}] = row.digest;
+    }
+  }
+  return digests;
+}
+
+/// Whether a parameter has the same bits in both, where it is in both.
+bool are_alike(const Digests& one, const Digests& other) {
+  return std::ranges::all_of(one, [&](const auto& value) {
+    const auto found = other.find(value.first);
+    return found == other.end() || found->second == value.second;
+  });
+}
+
+constexpr std::int64_t kStepsWithBoth = 16;  ///< at the begin: `_STEPS_WITH_BOTH` of the hook
+
+}  // namespace
+
+/// Whether parameters that were observed after a step and before the next one differ, though torch
+/// counted no write: code may write to `.data`. The first steps tell it, since both were observed.
+bool SideSteps::has_untold_writes() {
+  if (has_untold_writes_) return *has_untold_writes_;
+  has_untold_writes_ = false;
+  const JobRecord& job = files_.job();
+  for (const std::int64_t step : files_.steps()) {
+    if (step > kStepsWithBoth || job.writes_known_until == 0) break;
+    const bool is_told = std::ranges::binary_search(job.written_before, step);
+    if (is_told || !files_.has(step - 1)) continue;
+    if (are_alike(digests_in(*files_.at(step), Phase::pre_forward),
+                  digests_in(*files_.at(step - 1), Phase::post_step))) {
+      continue;
+    }
+    has_untold_writes_ = true;
+    break;
+  }
+  return *has_untold_writes_;
 }
 
 std::vector<TensorPair> pairs_of(const SideStep& a, const SideStep& b) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,11 +19,15 @@ struct SideStep {
   std::shared_ptr<const StepView> view;
   WholeTensors tensors;
   WholeTensors before;  ///< parameters before the optimizer's step, by `before_step_key`
+  std::string before_unknown = {};  ///< why none is known; empty: some are
 };
 
-/// One side, step after step.
+/// One side, step after step. The parameters before a step are those that were observed there, or
+/// else those after the step before, unless the job wrote to them in between.
 class SideSteps {
  public:
+  using Tensors = std::vector<std::pair<WholeTensorKey, WholeTensor>>;
+
   /// `is_new`: whether the names are those of B. Both outlive this.
   SideSteps(const SideFiles& files, const NameMap& names, bool is_new)
       : files_(files), names_(names), is_new_(is_new) {}
@@ -30,11 +35,16 @@ class SideSteps {
   SideStep at(std::int64_t step);
 
  private:
+  WholeTensors tensors_of(const StepView& view) const;
+  std::string add_step_before(std::int64_t step, Tensors& before);
+  bool has_untold_writes();
+
   const SideFiles& files_;
   const NameMap& names_;
   bool is_new_;
-  std::vector<std::pair<WholeTensorKey, WholeTensor>> after_;  ///< the last step's parameters
+  Tensors after_;  ///< the last step's parameters
   std::int64_t last_ = -1;
+  std::optional<bool> has_untold_writes_;
 };
 
 /// A tensor of one quantity of a step on both sides.

@@ -281,10 +281,21 @@ std::int64_t first_thinned(const std::map<int, RankFacts>& facts) {
   return first;
 }
 
+void take_writes(JobRecord& job, const std::map<int, RankFacts>& facts) {
+  std::set<std::int64_t> steps;
+  job.writes_known_until = facts.empty() ? 0 : facts.begin()->second.writes_known_until;
+  for (const auto& [rank, one] : facts) {
+    steps.insert(one.written_before.begin(), one.written_before.end());
+    job.writes_known_until = std::min(job.writes_known_until, one.writes_known_until);
+  }
+  job.written_before = {steps.begin(), steps.end()};
+}
+
 /// What the ranks know of themselves.
 void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.skipped_steps = skipped_steps_in(facts);
   job.skipped_by = skipped_by_in(facts);
+  take_writes(job, facts);
   job.traffic = traffic_in(facts, &RankFacts::calls);
   job.traffic_in_steps = traffic_in(facts, &RankFacts::calls_in_steps);
   job.configuration = configuration_in(facts);

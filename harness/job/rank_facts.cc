@@ -73,6 +73,8 @@ RankFacts facts_in(const nlohmann::json& json) {
           .failure = mask_secrets(json.value("failure", "")),
           .skipped_steps = numbers_in(json, "skipped_steps"),
           .thinned_after = number_in<std::int64_t>(json, "thinned_after"),
+          .written_before = numbers_in(json, "written_before"),
+          .writes_known_until = number_in<std::int64_t>(json, "writes_known_until"),
           .captured_updates = number_in<std::int64_t>(json, "captured_updates"),
           .has_copies = json.value("has_copies", false),
           .has_only_copies = json.value("has_only_copies", false),

@@ -37,6 +37,9 @@ struct RankFacts {
   std::string failure;  ///< why the hook switched itself off; empty: it did not
   std::vector<std::int64_t> skipped_steps = {};  ///< by a gradient scaler
   std::int64_t thinned_after = 0;                ///< step; 0: every step was observed
+  /// Steps before which parameters were written since the step before, up to a step.
+  std::vector<std::int64_t> written_before = {};
+  std::int64_t writes_known_until = 0;
   std::int64_t captured_updates = 0;             ///< in CUDA graphs: their replays are not observed
   bool has_copies = false;                       ///< it observes parameters before each step, too
   bool has_only_copies = false;                  ///< and of all others each rank holds another part

@@ -391,6 +391,8 @@ struct Fields<JobRecord> {
                  field("skipped_steps", &JobRecord::skipped_steps),
                  field("agree_every", &JobRecord::agree_every),
                  field("thinned_after", &JobRecord::thinned_after),
+                 field("written_before", &JobRecord::written_before),
+                 field("writes_known_until", &JobRecord::writes_known_until),
                  field("captured_updates", &JobRecord::captured_updates),
                  field("traffic", &JobRecord::traffic),
                  field("traffic_in_steps", &JobRecord::traffic_in_steps),

@@ -249,6 +249,9 @@ struct JobRecord : Execution {
   std::int64_t agree_every = 0;  ///< ranks need to agree in one of so many steps; 0: in all
   /// In CUDA graphs, on the rank with most; what their replays changed was not observed.
   std::int64_t captured_updates = 0;
+  /// Steps before which parameters were written on any rank since the step before, ascending.
+  std::vector<std::int64_t> written_before = {};
+  std::int64_t writes_known_until = 0;  ///< the last step of which that is known on all; 0: of none
   std::int64_t thinned_after = 0;     ///< step; later ones were observed now and then; 0: all were
   std::vector<Traffic> traffic = {};  ///< empty: collectives were not counted
   std::vector<Traffic> traffic_in_steps = {};  ///< those inside the steps of optimizers

@@ -59,6 +59,40 @@ TEST(WholeTensors, OfCopiesCountOnce) {
   EXPECT_DOUBLE_EQ(shards.norm, std::sqrt(30.0));
 }
 
+/// A step in which ranks hold summands: that of rank 2 is a copy of that of rank 0.
+LiteralStep summands_of(const std::vector<float>& one, const std::vector<float>& other) {
+  LiteralStep step(3);
+  step.whole(0, "w", one).whole(1, "w", other).whole(2, "w", one);
+  for (int rank = 0; rank < 3; ++rank) {
+    Observation& row = step.ranks()[static_cast<std::size_t>(rank)].observations[0];
+    row.is_summand = true;
+    row.replica_group = rank == 1 ? "tp 1" : "tp 0";
+  }
+  return step;
+}
+
+TEST(WholeTensors, OfSummandsAreTheirSum) {
+  const WholeTensor one = whole_of(LiteralStep(1).whole(0, "w", kNumbers));
+  const WholeTensor sum = whole_of(summands_of({1, 0, 5, 4, 0, 0}, {0, 2, -2, 0, 5, 6}));
+  EXPECT_EQ(sum.problem, "");
+  EXPECT_EQ(sum.sketch, one.sketch);
+  EXPECT_DOUBLE_EQ(sum.norm, one.norm);
+  EXPECT_FALSE(sum.digest);
+  EXPECT_EQ(sum.elements, 6);
+}
+
+TEST(WholeTensors, OfSummandsSayWhatIsUnknown) {
+  LiteralStep without_sketches = summands_of(kNumbers, kNumbers);
+  for (StepView::Rank& rank : without_sketches.ranks()) rank.sketches.clear();
+  EXPECT_THAT(whole_of(without_sketches).problem, HasSubstr("not known by a sketch"));
+  LiteralStep with_another = summands_of(kNumbers, kNumbers);
+  with_another.ranks()[1].observations[0].is_summand = false;
+  EXPECT_EQ(whole_of(with_another).problem, "the parts of ranks 0 and 1 overlap");
+  LiteralStep differing = summands_of(kNumbers, kNumbers);
+  differing.ranks()[2].observations[0].digest = {};
+  EXPECT_EQ(whole_of(differing).problem, "ranks 0 and 2 hold different values of it");
+}
+
 TEST(WholeTensors, NameWhyTheyAreNotWhole) {
   const auto problem = [](const LiteralStep& step) { return whole_of(step).problem; };
   EXPECT_EQ(problem(LiteralStep(2).whole(0, "w", kNumbers).whole(1, "w", {1, 2, 3, 4, 5, 7})),

@@ -18,7 +18,9 @@
 #include "harness/record/process_identity.h"
 #include "harness/verdict/judge_run.h"
 #include "reports/base/error.h"
+#include "reports/formats/job_report.h"
 #include "reports/formats/renderer.h"
+#include "reports/record/result.h"
 #include "tests/command.h"
 #include "tests/judge/literal_evidence.h"
 #include "tests/refusal.h"
@@ -311,6 +313,92 @@ JobRecord judged_from_start(const std::function<void(int rank, Observation&)>& c
   }
   job.write();
   return job.judged();
+}
+
+/// A job of two steps, whose gradients are changed before they are written. `apart`: of rank 1's
+/// parameter in step 2.
+JobRecord judged_by_parameters(const std::function<void(int rank, Observation&)>& change,
+                               float apart = 0) {
+  Job job(2);
+  job.record().claims = {kAgree, agree_across_ranks(Kind::parameter, Phase::post_step)};
+  for (int rank = 0; rank < 2; ++rank) {
+    for (std::int64_t step = 1; step <= 2; ++step) {
+      change(rank, job.files().add(rank, step, "w", {static_cast<float>(rank), 2}));
+      job.observe_parameter(rank, step, step == 2 ? 1 + apart * static_cast<float>(rank) : 1);
+      job.files().lose_values(rank, step);
+    }
+  }
+  job.write();
+  return job.judged();
+}
+
+void make_summand(int rank, Observation& row) {
+  row.is_summand = true;
+  row.replica_group = fmt::format("tp {}", rank);
+}
+
+TEST(GradientsOfAJob, ThatCannotBeComparedAreJudgedByTheParameters) {
+  for (const bool are_summands : {true, false}) {
+    const auto change = [&](int rank, Observation& row) {
+      if (are_summands) make_summand(rank, row);
+      if (!are_summands) row.not_comparable = "sparse layout";
+    };
+    const JobRecord judged = judged_by_parameters(change);
+    EXPECT_EQ(verdict_of(judged), Verdict::holds);
+    ASSERT_EQ(judged.results.size(), 1U);
+    ASSERT_EQ(judged.coverage.not_compared.size(), 1U);
+    EXPECT_EQ(judged.coverage.not_compared[0],
+              (NotCompared{Kind::gradient,
+                           are_summands ? "each rank holds a summand of it" : "sparse layout", 1,
+                           "w"}));
+    const JobRecord apart = judged_by_parameters(change, 1);
+    EXPECT_EQ(verdict_of(apart), Verdict::violated);
+    ASSERT_NE(first_difference(apart), nullptr);
+    EXPECT_EQ(first_difference(apart)->step, 2);
+  }
+}
+
+/// Gradients that nobody has say nothing, and neither do parameters alone.
+TEST(GradientsOfAJob, ThatDoNotExistAreNotJudgedByTheParameters) {
+  const JobRecord judged = judged_by_parameters([](int, Observation& row) {
+    row.dtype.clear();
+    row.not_comparable = "undefined: no gradient";
+  });
+  EXPECT_EQ(verdict_of(judged), Verdict::undecided);
+  EXPECT_EQ(judged.results.size(), 2U);
+}
+
+/// Ranks that begin with `tensors` parameters, of which the first `apart` are apart by `distance`.
+JobRecord judged_from_apart(int tensors, int apart, float distance) {
+  Job job(2);
+  job.record().claims = {agree_across_ranks(Kind::parameter, Phase::pre_forward),
+                         agree_across_ranks(Kind::parameter, Phase::post_step)};
+  for (int rank = 0; rank < 2; ++rank) {
+    for (int i = 0; i < tensors; ++i) {
+      const bool is_other = rank == 1 && i < apart;
+      const float value = 1 + (is_other ? distance : 0);
+      const std::string name = fmt::format("w{}", i);
+      job.files().add(rank, 1, name, {value, 2, 3}, {Kind::parameter, Phase::pre_forward, 0});
+      job.files().add(rank, 1, name, {1, 1, 1});
+      job.files().add(rank, 1, name, {value - 1, 1, 2}, kParameter);
+    }
+  }
+  job.write();
+  return job.judged();
+}
+
+TEST(StartOfAJob, OfAPerturbationThatWasTakenBackIsNoOtherStart) {
+  const float ulp = 1.2e-7F;
+  const JobRecord restored = judged_from_apart(4, 3, ulp);
+  EXPECT_EQ(restored.results[0].verdict, Verdict::holds);
+  EXPECT_GT(restored.results[0].margin.value_or(0), 0);
+  EXPECT_THAT(lines_of(restored),
+              testing::Contains(HasSubstr("as of a perturbation that was taken back")));
+  // One tensor may be damaged as little, and no rounding is a thousand times as large.
+  for (const JobRecord& other : {judged_from_apart(4, 1, ulp), judged_from_apart(4, 3, 1e-4F)}) {
+    ASSERT_EQ(other.results[0].verdict, Verdict::violated);
+    EXPECT_EQ(other.results[0].findings[0].kind, FindingKind::initial_weights_differ);
+  }
 }
 
 TEST(UnmarkedTensors, OfAnotherDTypeAreNoShards) {

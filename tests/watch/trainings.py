@@ -184,6 +184,68 @@ def tensor_parallel():
     return losses
 
 
+def sequence_parallel(gradient=None):
+    """The norm is on all ranks, each of which has the tokens of its part: its gradient is a sum over ranks.
+    `gradient`: what to make of one."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel, SequenceParallel,
+                                                   parallelize_module)
+
+    mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    parallelize_module(module, mesh, {"0": SequenceParallel(), "1": ColwiseParallel(input_layouts=Shard(1)),
+                                      "3": RowwiseParallel(output_layouts=Replicate())})
+    optimizer = torch.optim.AdamW(module.parameters(), lr=0.01, foreach=False)
+    losses = []
+    for step in range(1, STEPS + 1):
+        optimizer.zero_grad()
+        tokens = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(step))
+        loss = loss_of(module(tokens.chunk(2, 1)[dist.get_rank()].contiguous()))
+        loss.backward()
+        if gradient:
+            for parameter in module[0].parameters():
+                parameter.grad = gradient(parameter.grad, mesh)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def sequence_parallel_not_reduced():
+    """Each rank takes its summand for the whole gradient."""
+    from torch.distributed.tensor import DTensor, Replicate
+
+    return sequence_parallel(lambda gradient, mesh: DTensor.from_local(gradient.to_local(), mesh, [Replicate()],
+                                                                       run_check=False))
+
+
+def sparse_gradient():
+    """That of an embedding, averaged by hand."""
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Embedding(8, 4, sparse=True), nn.Linear(4, 4))
+
+    def average(step):
+        for parameter in module.parameters():
+            gradient = parameter.grad.to_dense()
+            dist.all_reduce(gradient)
+            parameter.grad = (gradient / 2).to_sparse() if parameter.grad.is_sparse else gradient / 2
+
+    def words(step):
+        return torch.randint(8, (6,), generator=torch.Generator().manual_seed(1000 * step + dist.get_rank()))
+
+    losses = []
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    for step in range(1, STEPS + 1):
+        optimizer.zero_grad()
+        loss = loss_of(module(words(step)))
+        loss.backward()
+        average(step)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
 def zero_redundancy():
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
@@ -243,6 +305,36 @@ def closure():
     return losses
 
 
+def closure_clears():
+    """The gradients are gone when the optimizer's step has ended."""
+    class Around(torch.optim.Optimizer):
+        def __init__(self, parameters):
+            super().__init__(parameters, {})
+            self.inner = torch.optim.SGD(self.param_groups, lr=0.1)
+
+        @torch.no_grad()
+        def step(self, closure):
+            with torch.enable_grad():
+                loss = closure()
+            self.inner.step()
+            self.zero_grad()
+            return loss
+
+    module = model()
+    wrapped = DistributedDataParallel(module)
+    optimizer = Around(module.parameters())
+    losses = []
+    for step in range(STEPS):
+
+        def compute():
+            loss = loss_of(wrapped(batch(step)))
+            loss.backward()
+            return loss
+
+        losses.append(optimizer.step(compute).item())
+    return losses
+
+
 def two_optimizers():
     """A critic steps twice for each step of the other model."""
     critic, actor = DistributedDataParallel(model(seed=1)), DistributedDataParallel(model(seed=2))
@@ -282,6 +374,75 @@ def pipeline():
             dist.send(hidden.grad, 0)
             losses.append(loss.item())
         optimizer.step()
+    return losses
+
+
+def pipeline_of_a_whole_model():
+    """Two stages, and both ranks keep the model that they were cut out of."""
+    from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+
+    whole = model()
+    rank = dist.get_rank()
+    part = nn.ModuleDict({"0": whole[0]} if rank == 0 else {"2": whole[2]})
+    part.forward = lambda value: part["0"](value).relu() if rank == 0 else part["2"](value)
+    ends = torch.empty(3, 8), torch.empty(3, 16), torch.empty(3, 4)
+    stage = PipelineStage(part, rank, 2, torch.device("cpu"), input_args=ends[rank], output_args=ends[rank + 1])
+    schedule = ScheduleGPipe(stage, n_microbatches=2, loss_fn=lambda output, target: loss_of(output))
+    optimizer = torch.optim.SGD(part.parameters(), lr=0.1)
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        of_step = []
+        if rank == 0:
+            schedule.step(batch(step))
+        else:
+            schedule.step(target=torch.zeros(6, 4), losses=of_step)
+        optimizer.step()
+        losses += [loss.item() for loss in of_step]
+    return losses
+
+
+class Held(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+
+def held_in_another_module(reduced=True):
+    """Rank 0 alone has the model in another module, too: an evaluator."""
+    module = model()
+    evaluator = Held(module) if dist.get_rank() == 0 else None  # noqa: F841
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    return train(module, optimizer, after_backward=averaged(module) if reduced else None)
+
+
+def held_in_another_module_not_reduced():
+    return held_in_another_module(reduced=False)
+
+
+def perturbation_taken_back():
+    """Sharpness-aware: each rank perturbs the weights by its own gradient, and subtracts that again."""
+    module = model()
+    wrapped = DistributedDataParallel(module)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    losses = []
+    for step in range(1, STEPS + 1):
+        optimizer.zero_grad()
+        with wrapped.no_sync():
+            loss_of(wrapped(batch(step))).backward()
+        with torch.no_grad():
+            norm = torch.stack([one.grad.norm() for one in module.parameters()]).norm()
+            added = [one.grad * 0.05 / norm for one in module.parameters()]
+            for parameter, one in zip(module.parameters(), added):
+                parameter.add_(one)
+        optimizer.zero_grad()
+        loss = loss_of(wrapped(batch(step)))
+        loss.backward()
+        with torch.no_grad():
+            for parameter, one in zip(module.parameters(), added):
+                parameter.sub_(one)
+        optimizer.step()
+        losses.append(loss.item())
     return losses
 
 
@@ -686,11 +847,14 @@ HEALTHY = [ddp_sgd, ddp_adamw_foreach, ddp_adamw_fused, custom_optimizer, accumu
            dropout, autocast_with_scaler, fully_shard_uneven, fsdp1, fsdp1_flat, tensor_parallel,
            zero_redundancy, compiled_step, optimizer_in_backward, closure, two_optimizers, pipeline,
            data_loader, captured, checkpoint_and_evaluation, replicas_computed, local_sgd, everything_else,
-           parameter_replaced, trained_one_after_another, surroundings, probe_of_rank_0]
+           parameter_replaced, trained_one_after_another, surroundings, probe_of_rank_0, sequence_parallel,
+           sparse_gradient, closure_clears, pipeline_of_a_whole_model, held_in_another_module,
+           perturbation_taken_back]
 FAULTY = [loss_on_unwrapped_module, gradient_scaled, element_flipped, gradients_scaled_by_little, nan_on_one_rank,
           unfrozen_on_one_rank, stale_parameters, skipped_step, wrong_seed, layer_not_reduced,
           group_of_one, unmarked_shards, hook_fails, local_sgd_stops, local_sgd_begins_apart,
-          local_sgd_unsaid, replaced_and_not_reduced, frozen_part_differs, threads_step]
+          local_sgd_unsaid, replaced_and_not_reduced, frozen_part_differs, threads_step,
+          sequence_parallel_not_reduced, held_in_another_module_not_reduced]
 
 
 def main():

@@ -140,7 +140,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Healthy{"checkpoint_and_evaluation"}, Healthy{"replicas_computed"},
                     Healthy{"local_sgd", 4, 4, 12, 3}, Healthy{"everything_else", 6, 6},
                     Healthy{"parameter_replaced"}, Healthy{"trained_one_after_another", 8, 8},
-                    Healthy{"surroundings"}, Healthy{"probe_of_rank_0"}),
+                    Healthy{"surroundings"}, Healthy{"probe_of_rank_0"},
+                    Healthy{"sequence_parallel", 6, 3}, Healthy{"sparse_gradient", 3, 3},
+                    Healthy{"closure_clears"}, Healthy{"pipeline_of_a_whole_model", 4, 0},
+                    Healthy{"held_in_another_module"}, Healthy{"perturbation_taken_back"}),
     name_of);
 
 /// A planted fault and the first finding that it has to give.
@@ -182,6 +185,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"group_of_one", Kind::gradient, 1, "0.weight"},
                     Fault{"local_sgd_unsaid", Kind::gradient, 1, "0.weight"},
                     Fault{"replaced_and_not_reduced"},
+                    Fault{"sequence_parallel_not_reduced", Kind::gradient, 1, "0.weight"},
+                    Fault{"held_in_another_module_not_reduced", Kind::gradient, 1, "0.weight"},
                     // Ranks agree before step 5, and not in 6, 7 and 8.
                     Fault{"local_sgd_stops", Kind::parameter, 8, "0.weight", 3}),
     name_of_fault);
@@ -284,6 +289,27 @@ TEST(ComputedReplicas, AgreeUpToRounding) {
   EXPECT_GT(gradients.margin.value_or(0), 0);
   EXPECT_LT(gradients.margin.value_or(2), 1);
   EXPECT_THAT(lines_of(job), testing::Contains(testing::HasSubstr("up to rounding")));
+}
+
+TEST(GradientsThatCannotBeCompared, AreToldApartFromTheirParameters) {
+  EXPECT_THAT(lines_of(Trainings::get().judged("sequence_parallel")),
+              testing::Contains("not compared: 0.bias (2 such gradients): each rank holds a summand "
+                                "of it"));
+  EXPECT_THAT(lines_of(Trainings::get().judged("sparse_gradient")),
+              testing::Contains("not compared: 0.weight (one gradient): sparse_coo layout"));
+  EXPECT_THAT(lines_of(Trainings::get().judged("closure_clears")),
+              testing::Contains("not compared: 0.bias (4 such gradients): cleared by the closure of "
+                                "the optimizer's step"));
+}
+
+TEST(ModelInAnotherModule, IsSaid) {
+  EXPECT_THAT(said_of(Trainings::get().judged("held_in_another_module")),
+              testing::HasSubstr("note: rank 0 names the parameters net.*"));
+}
+
+TEST(PerturbationTakenBack, IsToldFromOtherInitialWeights) {
+  EXPECT_THAT(lines_of(Trainings::get().judged("perturbation_taken_back")),
+              testing::Contains(testing::HasSubstr("as of a perturbation that was taken back")));
 }
 
 TEST(UnmarkedShards, AreNoAlarmAndNoAgreement) {

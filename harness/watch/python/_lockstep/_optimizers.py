@@ -10,6 +10,28 @@ from _lockstep._placement import Replicas
 from _lockstep._rows import Named
 
 
+class Written:
+    """Whether parameters are written between the steps of their optimizer, by torch's counts of writes, which cost
+    nothing. A write to `.data` is not counted, a tensor put in its place is."""
+
+    def __init__(self):
+        self._tensors, self._seen = [], None  # None: no step has ended
+
+    def take(self, tensors):
+        """Other parameters, which are those of steps from now on."""
+        self._tensors = [getattr(tensor, "_local_tensor", tensor) for tensor in tensors]
+
+    def end_step(self):
+        self._seen = self._state()
+
+    def since_step(self):
+        """Since the last step that ended, if there was one."""
+        return self._seen is not None and self._seen != self._state()
+
+    def _state(self):
+        return [0 if tensor.is_inference() else (tensor._version, tensor.data_ptr()) for tensor in self._tensors]
+
+
 class WatchedOptimizer:
     def __init__(self, ordinal):
         self.ordinal = ordinal
@@ -20,6 +42,7 @@ class WatchedOptimizer:
         self.contributions = {}  # Named of the gradients of these passes, by id of the parameter
         self.has_initial = False  # its parameters were observed before its first step
         self.is_in_step = False  # its last step counts
+        self.written = Written()
         self.is_left_out = False  # the user wants none of its parameters compared
 
 
@@ -80,6 +103,7 @@ class Optimizers:
         self._names.add(optimizer, known.ordinal, heirs)
         known.parameters = [(tensor, self._parameter(tensor)) for tensor in now]
         known.contributions = {}
+        known.written.take(now)
         known.copies = [(copy, Named(name, reason=self.left_out(name)))
                         for tensor in now for name, copy in self._names.copies_of(tensor)]
         known.is_left_out = bool(now) and all(self.left_out(named.name) for _, named in known.parameters)

@@ -25,7 +25,15 @@ from _lockstep._traffic import StepTraffic, Traffic, counts_of_groups, sizes_of_
 _MOST_SKIPS = 10000  # that are listed
 _FAILURE = '{"failure": '  # begins a note, and the library replaces its value if the disk is full
 _ROOM = 400  # bytes for its value
-_STEPS_WITH_BOTH = 16  # parameters are observed before and after: ranks may average them between steps
+_STEPS_WITH_BOTH = 16  # parameters are observed before and after: they may be written between steps
+_HIDDEN_STEP = "torch.distributed.checkpoint.state_dict"  # steps an optimizer to make its state
+
+
+def _is_hidden(frame):
+    """Whether a step is none of the training. `frame`: of torch, that called the hooks."""
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("torch.optim."):
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == _HIDDEN_STEP
 
 
 def _frame_of_step():
@@ -51,7 +59,7 @@ class Watcher:
         self._steps = None  # which steps it observes, once the rank is known
         self._is_off = False
         self._optimizers = Optimizers(torch, settings)
-        self._running = []  # frames of the optimizer steps in progress, outermost first
+        self._running = []  # frames and optimizers of the steps in progress, outermost first, and which are hidden
         self._thread = None  # of these
         self._step = 0
         self._stepped = {}  # optimizers and parameters of this step, by id, so that no id is used again
@@ -76,6 +84,9 @@ class Watcher:
         self._says_copies = settings.keeps_before
         self._copied = 0  # bytes of the values of the first step
         self._skips = []  # steps that a gradient scaler left out
+        self._written = []  # steps before which parameters were written
+        self._last_written = 0  # of these
+        self._written_observed = -_STEPS_WITH_BOTH  # the last of these in which they were observed
         self._captured = 0  # steps of optimizers that were captured in a CUDA graph
         self._traffic = Traffic()
         self._step_traffic = StepTraffic()
@@ -240,10 +251,10 @@ class Watcher:
             raise RuntimeError("optimizers step in several threads at once, which is not observed")
         self._thread = thread
         self._drop_raised_steps(frame)
-        self._running.append((frame, optimizer))
+        self._running.append((frame, optimizer, _is_hidden(frame)))
         if len(self._running) > 1:
             return  # an optimizer inside of another one
-        if self._is_estimate(optimizer):
+        if self._running[0][2] or self._is_estimate(optimizer):
             return
         self._open()
         known = self._optimizers.of(optimizer)
@@ -253,12 +264,14 @@ class Watcher:
         if self._modules is not None:
             self._modules.before_step()
         known.backward_passes = {}
+        if known.is_in_step and known.written.since_step():
+            self._note_written()
         if not self._is_observed or not known.is_in_step:
             return
         self._step_traffic.begin()
         self._data.write(batches, self._watch, self._rank)
         if (not known.has_initial or self._settings.agree_every or self._watch.keeps()
-                or self._world > 1 and known.steps <= _STEPS_WITH_BOTH):
+                or known.steps <= _STEPS_WITH_BOTH or self._settings.every > 1 or self._observes_written()):
             self._observe(known, "pre_forward", "parameter")
             known.has_initial = True
         if not self._has_rest:
@@ -277,11 +290,14 @@ class Watcher:
             self._running.pop()
         if not self._running:
             return
-        self._running.pop()
-        if self._running or not self._is_observed or self._is_estimate(optimizer):
+        is_hidden = self._running.pop()[2]
+        if self._running or is_hidden or self._watch is None or self._is_estimate(optimizer):
             return
         known = self._optimizers.of(optimizer)
         if not known.is_in_step:
+            return
+        known.written.end_step()
+        if not self._is_observed:
             return
         if self._has_closure(args, kwargs):  # its gradients were computed inside
             self._observe(known, "pre_step", "gradient", "cleared by the closure of the optimizer's step")
@@ -294,6 +310,22 @@ class Watcher:
                 self._has_also = True
         if self._has_end(known):
             self._watch.end_step()
+
+    def _observes_written(self):
+        """Whether parameters were written since the last step, and are observed: of many such steps now and then, so
+        that it costs little."""
+        if self._last_written != self._step:
+            return False
+        if self._step >= self._written_observed + _STEPS_WITH_BOTH:
+            self._written_observed = self._step
+        return self._written_observed == self._step
+
+    def _note_written(self):
+        if self._last_written == self._step:
+            return  # by another optimizer's parameters
+        self._last_written = self._step
+        if len(self._written) <= _MOST_SKIPS:
+            self._written.append(self._step)
 
     def skipped_step(self, optimizer):
         """A gradient scaler left out a step: it counts as one, so that later steps of all ranks have
@@ -508,6 +540,8 @@ class Watcher:
                  "torch": str(self._torch.__version__), "python": sys.version.split()[0],
                  "skipped_steps": self._skips, "thinned_after": self._steps.thinned_after,
                  "captured_updates": self._captured,
+                 "written_before": self._written[:_MOST_SKIPS],
+                 "writes_known_until": self._writes_known_until(),
                  "has_copies": self._optimizers.has_copies,
                  "has_only_copies": self._optimizers.have_only_copies(),
                  "collectives": self._traffic.facts(), "collectives_in_steps": self._step_traffic.facts(),
@@ -526,6 +560,10 @@ class Watcher:
             except OSError as error:
                 raise RuntimeError("Cannot write %s: %s. Give a place that can be written."
                                    % (path, error.strerror)) from None
+
+    def _writes_known_until(self):
+        """The last step before which it is known whether parameters were written."""
+        return self._step if len(self._written) <= _MOST_SKIPS else self._written[_MOST_SKIPS] - 1
 
     def has_begun(self):
         """Whether an optimizer stepped, also if it is no longer observed."""
