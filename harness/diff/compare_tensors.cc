@@ -145,6 +145,7 @@ void compare_sketches(const WholeTensor& a, const WholeTensor& b, double scale,
   }
   if (a.elements > static_cast<std::int64_t>(Sketch::kLanes)) {
     difference.estimate_error = kSketchError;
+    difference.is_estimate = true;
   }
   difference.relative = scale > 0 ? *distance / scale : 0;
   const double rest = add_direction(a, b, difference);
@@ -211,6 +212,7 @@ TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, dou
     return difference;
   }
   if (!has_same_bits(a, b)) {
+    difference.is_of_all = kSmallPart * all > std::max(a.norm, b.norm);
     compare_sketches(a, b, std::max({a.norm, b.norm, kSmallPart * all}), sizes, difference);
   }
   return difference;

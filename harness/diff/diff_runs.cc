@@ -123,7 +123,8 @@ class StepComparison {
         steps_a_(a, request.names, false),
         steps_b_(b, request.names, true),
         ranks_(std::max(a.job().world_size, b.job().world_size)),
-        is_by_element_(has_optimizers_by_element(a.job()) && has_optimizers_by_element(b.job())) {}
+        is_by_element_(has_optimizers_by_element(a.job()) && has_optimizers_by_element(b.job())),
+        has_scale_(has_scaled_gradients(a.job()) || has_scaled_gradients(b.job())) {}
 
   std::vector<std::pair<std::int64_t, std::int64_t>> steps() const {
     std::vector<std::pair<std::int64_t, std::int64_t>> both;
@@ -170,6 +171,7 @@ class StepComparison {
   const Precondition& initial_weights() const { return initial_weights_; }
   const std::array<std::set<std::string>, 2>& parameters() const { return parameters_; }  ///< names
   const std::set<std::string>& without_evidence() const { return without_evidence_; }
+  std::optional<double> gradient_scale() const { return gradient_scale_; }
 
  private:
   void begin(std::int64_t step, std::int64_t other, const SideStep& a, const SideStep& b) {
@@ -221,6 +223,23 @@ class StepComparison {
       found.tensors.push_back(std::move(one));
     }
     leave_out_fused_noise(pairs, found);
+    leave_out_scale(found);
+  }
+
+  /// Gradients that a GradScaler scaled are observed before a fused step takes the scale back.
+  void leave_out_scale(StepDifference& found) {
+    if (!has_scale_ || !found.undecidable.empty()) return;
+    const auto factor = common_factor(found);
+    const bool has_equal_updates = std::ranges::all_of(found.tensors, [](const auto& one) {
+      return one.quantity != Compared::update || one.likeness <= Likeness::no_evidence;
+    });
+    if (!factor || !has_equal_updates) return;
+    gradient_scale_ = factor;
+    for (TensorDifference& one : found.tensors) {
+      const bool is_scaled =
+          one.quantity == Compared::gradient && one.likeness == Likeness::different;
+      if (is_scaled) one.likeness = Likeness::rounding;
+    }
   }
 
   /// The bias of a fused layer has elements without evidence if keys are in it: its update is noise
@@ -429,6 +448,8 @@ class StepComparison {
   SideSteps steps_b_;
   int ranks_;
   bool is_by_element_;  ///< so are all optimizers
+  bool has_scale_;      ///< that the step of an optimizer takes back, on one side or both
+  std::optional<double> gradient_scale_;
   bool is_first_ = true;
   std::int64_t last_ = 0;       ///< step
   bool is_from_start_ = false;  ///< all steps so far were compared, from the first one
@@ -551,15 +572,16 @@ ComparedPair diff_runs(const SideFiles& a, const SideFiles& b,
     diff.steps.push_back(comparison.compare(step, other, measured));
     keeper.look(diff.steps.back());
   }
-  diff.preconditions = {compare_configurations(a.job(), b.job()), comparison.initial_weights(),
+  diff.preconditions = {compare_configurations(a.job(), b.job(), request.offset), comparison.initial_weights(),
                         compare_samples(a, b, steps_of(diff))};
   if (auto states = compare_random_states(a, b, steps_of(diff))) {
     diff.preconditions.push_back(std::move(*states));
   }
   const auto& without_evidence = comparison.without_evidence();
   diff.without_evidence = {without_evidence.begin(), without_evidence.end()};
+  diff.gradient_scale = comparison.gradient_scale();
   diff.precisions = differing_precisions(a.job(), b.job());
-  diff.hyperparameters = differing_hyperparameters(a.job(), b.job());
+  diff.hyperparameters = differing_hyperparameters(a.job(), b.job(), request.offset);
   match_names(comparison.parameters()[0], comparison.parameters()[1], diff);
   diff.unmapped = request.names.unknown([&](const std::string& name) { return a.has_named(name); });
   conclude(diff);

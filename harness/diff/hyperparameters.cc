@@ -43,8 +43,8 @@ struct Hyperparameters {
 
 /// How a step is computed, or what it is called.
 bool is_none(const std::string& name) {
-  constexpr std::array<std::string_view, 5> kNone{"foreach", "fused", "capturable",
-                                                  "differentiable", "name"};
+  constexpr std::array<std::string_view, 6> kNone{
+      "foreach", "fused", "capturable", "differentiable", "name", "grad_scale"};
   return std::find(kNone.begin(), kNone.end(), name) != kNone.end();
 }
 
@@ -73,7 +73,12 @@ bool has_all(const std::set<std::string>& values, const std::set<std::string>& o
 
 }  // namespace
 
-std::vector<std::string> differing_hyperparameters(const JobRecord& a, const JobRecord& b) {
+bool is_scheduled(const std::string& name) {
+  return name == "lr" || name == "momentum" || name == "betas";
+}
+
+std::vector<std::string> differing_hyperparameters(const JobRecord& a, const JobRecord& b,
+                                                   std::int64_t offset) {
   const Hyperparameters of_a = hyperparameters_of(a), of_b = hyperparameters_of(b);
   std::vector<std::string> differing;
   for (const auto& [name, values] : of_a.values) {
@@ -81,7 +86,7 @@ std::vector<std::string> differing_hyperparameters(const JobRecord& a, const Job
     if (other == of_b.values.end()) continue;
     const bool is_missing = (of_b.is_complete && !has_all(other->second, values)) ||
                             (of_a.is_complete && !has_all(values, other->second));
-    if (!is_missing) continue;
+    if (!is_missing || (offset != 0 && is_scheduled(name))) continue;
     differing.push_back(fmt::format("{} is {} in A and {} in B", name, fmt::join(values, " and "),
                                     fmt::join(other->second, " and ")));
   }
@@ -104,6 +109,12 @@ bool has_optimizers_by_element(const JobRecord& job) {
          std::all_of(kinds.begin(), kinds.end(), [&](const std::string& kind) {
            return std::find(kByElement.begin(), kByElement.end(), kind) != kByElement.end();
          });
+}
+
+bool has_scaled_gradients(const JobRecord& job) {
+  return std::ranges::any_of(job.configuration, [](const Setting& setting) {
+    return hyperparameter_of(setting).name == "grad_scale";
+  });
 }
 
 }  // namespace lockstep

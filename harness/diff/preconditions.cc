@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harness/diff/compare_tensors.h"
+#include "harness/diff/hyperparameters.h"
 #include "harness/diff/precision.h"
 #include "harness/judge/evidence/observations.h"
 
@@ -116,7 +117,13 @@ std::string differing_generator(const StepView& a, const StepView& b, int ranks,
       for (const Observation* const other : of_b) {
         if (other->name != one->name) continue;
         is_known = true;
-        if (!is_same_value(*one, *other)) return fmt::format("{} on rank {}", one->name, rank);
+        if (is_same_value(*one, *other)) continue;
+        const auto of_0 = random_states(a, 0);
+        const bool is_of_rank_0 = rank > 0 && std::ranges::any_of(of_0, [&](const auto* state) {
+                                    return state->name == one->name && is_same_value(*state, *other);
+                                  });
+        return fmt::format("{} on rank {}{}", one->name, rank,
+                           is_of_rank_0 ? ", where B has that of A's rank 0" : "");
       }
     }
   }
@@ -223,7 +230,7 @@ Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& 
   return weights;
 }
 
-Precondition compare_configurations(const JobRecord& a, const JobRecord& b) {
+Precondition compare_configurations(const JobRecord& a, const JobRecord& b, std::int64_t offset) {
   Precondition configuration{Prerequisite::configuration, Likeness::undecided, "unknown"};
   const Settings of_a = settings_of(a), of_b = settings_of(b);
   if (of_a.empty() || of_b.empty()) return configuration;
@@ -233,7 +240,7 @@ Precondition compare_configurations(const JobRecord& a, const JobRecord& b) {
   std::vector<std::string> differing = differing_precisions(a, b);
   for (const std::string& name : names) {
     const std::string in_a = values_in_words(of_a, name), in_b = values_in_words(of_b, name);
-    if (in_a != in_b)
+    if (in_a != in_b && (offset == 0 || !is_scheduled(name.substr(name.rfind('.') + 1))))
       differing.push_back(fmt::format("{} is {} in A and {} in B", name, in_a, in_b));
   }
   if (differing.empty()) {
@@ -278,6 +285,28 @@ std::optional<Precondition> compare_random_states(
   return states;
 }
 
+namespace {
+
+/// Whether all inputs of two steps that have one form are the same; false: none has.
+bool has_same_samples(const Inputs& a, const Inputs& b) {
+  bool is_known = false;
+  return difference_of_samples(a, b, is_known).empty() && is_known;
+}
+
+/// Adds whose samples B saw in its step `other`, if they are those of another step of A.
+void add_other_step(const SideFiles& a, const Inputs& seen, std::int64_t step, std::int64_t other,
+                    Precondition& samples) {
+  for (const std::int64_t number : a.steps()) {
+    if (number == step || !has_same_samples(inputs_of(*a.at(number)), seen)) continue;
+    samples.is_fault = step != other;
+    samples.text = fmt::format("B saw in its step {} the samples of A's step {}, not those of step {}",
+                               other, number, step);
+    return;
+  }
+}
+
+}  // namespace
+
 Precondition compare_samples(const SideFiles& a, const SideFiles& b,
                              const std::vector<std::pair<std::int64_t, std::int64_t>>& steps) {
   Precondition samples{Prerequisite::samples, Likeness::undecided,
@@ -296,6 +325,7 @@ Precondition compare_samples(const SideFiles& a, const SideFiles& b,
     if (!found.empty()) {
       samples.likeness = Likeness::different;
       samples.text = fmt::format("they differ in step {}: {}", step, found);
+      add_other_step(a, inputs_of(*b.at(other)), step, other, samples);
       return samples;
     }
     if (is_known) ++known;

@@ -17,8 +17,10 @@ namespace lockstep {
 /// compared step. Parameters that differ by more than rounding make the comparison void.
 Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& b);
 
-/// Whether two jobs have the same settings. Others are told, and leave it undecided.
-Precondition compare_configurations(const JobRecord& a, const JobRecord& b);
+/// Whether two jobs have the same settings. Others are told, and leave it undecided. `offset`: of
+/// B's steps: if they are others than A's, settings that schedules change are left out, since they
+/// are those of each job's first step.
+Precondition compare_configurations(const JobRecord& a, const JobRecord& b, std::int64_t offset);
 
 /// Whether the generators of two jobs had the same states after these pairs of steps: of each rank
 /// if there are as many, else of rank 0. Absent: neither observed them.
@@ -27,7 +29,8 @@ std::optional<Precondition> compare_random_states(
     const std::vector<std::pair<std::int64_t, std::int64_t>>& steps);
 
 /// Whether two jobs saw the same samples in these pairs of steps, whichever rank did: by the
-/// digests of `watch --data`.
+/// digests of `watch --data`. If not, whether B saw those of another step of A, which is a fault of
+/// one that goes on with the training of A.
 Precondition compare_samples(const SideFiles& a, const SideFiles& b,
                              const std::vector<std::pair<std::int64_t, std::int64_t>>& steps);
 

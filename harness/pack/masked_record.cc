@@ -59,6 +59,7 @@ void learn_names(const ClaimResult& result, Redaction& redaction) {
   for (const Finding& finding : result.findings) {
     redaction.learn(finding.tensor);
     for (const std::string& tensor : finding.tensors) redaction.learn(tensor);
+    redaction.learn(finding.pattern);
     if (finding.failure) learn_place(finding.failure->place, redaction);
   }
 }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -30,16 +31,10 @@ const TensorDifference* first_of(const StepDifference& step, Likeness likeness) 
   return found == step.tensors.end() ? nullptr : &*found;
 }
 
-/// Tensors of a step and quantity that have the likeness, and all of them.
-std::pair<std::int64_t, std::int64_t> share(const StepDifference& step, Compared quantity,
-                                            Likeness likeness) {
-  std::int64_t found = 0, all = 0;
-  for (const TensorDifference& one : step.tensors) {
-    if (one.quantity != quantity) continue;
-    ++all;
-    if (one.likeness == likeness) ++found;
-  }
-  return {found, all};
+/// Tensors of a step and quantity.
+std::size_t tensors_of(const StepDifference& step, Compared quantity) {
+  return static_cast<std::size_t>(
+      std::ranges::count(step.tensors, quantity, &TensorDifference::quantity));
 }
 
 std::string name_in_words(const TensorDifference& one) {
@@ -47,12 +42,20 @@ std::string name_in_words(const TensorDifference& one) {
 }
 
 std::string tensors_in_words(const StepDifference& step) {
-  const TensorDifference& first = *first_of(step, Likeness::different);
-  const auto [found, all] = share(step, first.quantity, Likeness::different);
-  const std::string many =
-      found == all && all > 1 ? fmt::format("all {}", all) : fmt::format("{} of {}", found, all);
-  return fmt::format("{} {} differ in step {}, first that of {}: {}", many, plural(first.quantity),
-                     step.step, name_in_words(first), size_in_words(first));
+  const std::vector<const TensorDifference*> faults = faults_of(step);
+  const TensorDifference& furthest = *faults.front();
+  std::vector<std::string> differing;
+  for (const TensorDifference* one : faults) differing.push_back(plain(one->name));
+  const std::string pattern = plain(pattern_of_faults(step));
+  const std::size_t all = tensors_of(step, furthest.quantity);
+  const std::string many = faults.size() == all && all > 1
+                               ? fmt::format("all {}", all)
+                               : fmt::format("{} of {}", faults.size(), all);
+  return fmt::format("{} {} differ in step {}{}, {} that of {}: {}", many,
+                     plural(furthest.quantity), step.step,
+                     pattern.empty() ? "" : fmt::format(", all {}", pattern),
+                     faults.size() > 1 ? "most" : "first", name_in_words(furthest),
+                     size_in_words(furthest));
 }
 
 std::string difference_in_words(const StepDifference& step) {
@@ -112,7 +115,7 @@ bool differ_alike(const TensorDifference& one, const TensorDifference& other) {
   return !one.multiple && !other.multiple && !one.ranks.empty() && !other.ranks.empty();
 }
 
-/// Of a step that differs, in the order of execution. An update follows its gradient.
+/// Of a step that differs, the furthest first. An update follows its gradient.
 std::vector<Alike> alike_in(const StepDifference& step) {
   const bool is_about_gradients = first_of(step, Likeness::different)->quantity != Compared::update;
   std::vector<Alike> all;
@@ -129,6 +132,8 @@ std::vector<Alike> alike_in(const StepDifference& step) {
       ++same->count;
     }
   }
+  std::ranges::stable_sort(all, std::greater<>(),
+                           [](const Alike& one) { return one.first->relative; });
   return all;
 }
 
@@ -222,6 +227,12 @@ std::vector<std::string> limits_in_words(const ComparedPair& diff) {
         "or elements of them: {}",
         diff.without_evidence.size(), diff.matched, names_in_words(diff.without_evidence)));
   }
+  if (diff.gradient_scale) {
+    lines.push_back(
+        fmt::format("All gradients of B are those of A times {:.6g}, and the updates agree: as by a "
+                    "scale that the optimizer's step takes back.",
+                    *diff.gradient_scale));
+  }
   const std::string undeciding = undeciding_modules_in_words(diff);
   if (!undeciding.empty()) lines.push_back(undeciding);
   if (const std::string loss = loss_in_words(diff); !loss.empty()) lines.push_back(loss);
@@ -238,6 +249,10 @@ std::vector<std::string> lines_of_values(const ComparedPair& diff) {
   if (has_nothing_to_compare(diff)) return lines;
   const bool is_about_weights = is_of_weights(diff);
   add(lines, is_about_weights ? lines_of_weights(diff) : limits_in_words(diff));
+  if (faulty_precondition(diff)) {
+    lines.push_back(meaning_in_words(FindingKind::states_differ));
+    return lines;
+  }
   if (const StepDifference* const step = first_different(diff)) {
     if (!is_about_weights) add(lines, lines_of_step(*step));
     lines.push_back(meaning_in_words(kind_of(*step)));
@@ -253,6 +268,9 @@ Answer answer_by_values(const ComparedPair& diff) {
                      [](const Precondition& one) { return one.likeness == Likeness::different; });
     return {"VOID", fmt::format("the {} are not the same, so differences say nothing: {}",
                                 name(cause->prerequisite), plain(cause->text))};
+  }
+  if (const Precondition* const fault = faulty_precondition(diff)) {
+    return {"DIFFERENT", plain(fault->text)};
   }
   if (diff.matched == 0) {
     return {"NOTHING MATCHED", "no parameter has the same name on both sides"};

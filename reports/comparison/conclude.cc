@@ -37,12 +37,26 @@ Finding finding_of(const std::vector<const TensorDifference*>& faults, const Ste
   for (const TensorDifference* one : faults) finding.tensors.push_back(one->name);
   finding.groups = ranks_of(first, diff.sides[1]);
   finding.places = static_cast<std::int64_t>(faults.size());
+  finding.compared = std::ranges::count(step.tensors, first.quantity, &TensorDifference::quantity);
+  if (faults.size() == faults_of(step).size()) finding.pattern = pattern_of_faults(step);
   finding.relative_difference = first.relative;
   finding.tolerance = first.tolerance;
   finding.ratio = first.ratio;
   finding.cosine = first.cosine;
   finding.multiple = first.multiple;
   finding.estimate_error = first.estimate_error;
+  finding.sentence = verdict_in_words(diff);
+  return finding;
+}
+
+/// That B goes on with other samples.
+Finding finding_of_samples(const ComparedPair& diff) {
+  Finding finding;
+  finding.claim = equal_reference(Kind::data, Phase::pre_forward);
+  finding.kind = FindingKind::states_differ;
+  finding.step = finding.last_step = diff.steps.empty() ? 1 : diff.steps.front().other;
+  for (int rank = 0; rank < diff.sides[1].world_size; ++rank) finding.groups.push_back({rank});
+  finding.places = 1;
   finding.sentence = verdict_in_words(diff);
   return finding;
 }
@@ -143,7 +157,9 @@ void conclude(ComparedPair& diff) {
   if (result.verdict == Verdict::undecided) result.reason = verdict_in_words(diff);
   if (result.verdict == Verdict::violated) {
     if (is_ended_by_fault(diff)) result.findings.push_back(*diff.sides[1].fault);
-    if (verdict_of_values(diff) == Verdict::violated) {
+    if (verdict_of_values(diff) == Verdict::violated && faulty_precondition(diff)) {
+      result.findings.push_back(finding_of_samples(diff));
+    } else if (verdict_of_values(diff) == Verdict::violated) {
       std::ranges::move(findings_of(*first_different(diff), diff),
                         std::back_inserter(result.findings));
     }

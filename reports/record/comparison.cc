@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <functional>
 #include <iterator>
+#include <optional>
 #include <set>
+
+#include "reports/base/name_pattern.h"
 
 namespace lockstep {
 
@@ -33,11 +38,25 @@ std::vector<const TensorDifference*> faults_of(const StepDifference& step) {
   for (const TensorDifference& one : step.tensors) {
     if (one.quantity != Compared::loss) add(one);
   }
+  std::ranges::stable_sort(faults, std::greater<>(), [](const auto* one) { return one->relative; });
   if (!faults.empty()) return faults;
   for (const TensorDifference& one : step.modules.tensors) {
     if (one.quantity == Compared::output) add(one);
   }
   return faults;
+}
+
+std::string pattern_of_faults(const StepDifference& step) {
+  const std::vector<const TensorDifference*> faults = faults_of(step);
+  if (faults.empty()) return "";
+  std::vector<std::string> names, others;
+  for (const TensorDifference* one : faults) names.push_back(one->name);
+  for (const TensorDifference& one : step.tensors) {
+    const bool is_alike =
+        one.quantity == faults.front()->quantity && one.likeness != Likeness::different;
+    if (is_alike) others.push_back(one.name);
+  }
+  return others.empty() ? "" : pattern_of(names, others);
 }
 
 FindingKind kind_of(const TensorDifference& difference) {
@@ -116,9 +135,15 @@ bool has_same_bits(const ComparedPair& diff) {
   return !diff.steps.empty() && count(diff, Likeness::equal) == count(diff);
 }
 
+const Precondition* faulty_precondition(const ComparedPair& diff) {
+  const auto found = std::ranges::find_if(diff.preconditions, &Precondition::is_fault);
+  return found == diff.preconditions.end() ? nullptr : &*found;
+}
+
 bool is_void(const ComparedPair& diff) {
-  return std::any_of(diff.preconditions.begin(), diff.preconditions.end(),
-                     [](const auto& one) { return one.likeness == Likeness::different; });
+  return std::ranges::any_of(diff.preconditions, [](const Precondition& one) {
+    return one.likeness == Likeness::different && !one.is_fault;
+  });
 }
 
 const StepDifference* first_non_finite(const ComparedPair& diff) {
@@ -127,6 +152,22 @@ const StepDifference* first_non_finite(const ComparedPair& diff) {
                        [](const TensorDifference& tensor) { return !tensor.is_finite; });
   });
   return step == diff.steps.end() ? nullptr : &*step;
+}
+
+std::optional<double> common_factor(const StepDifference& step) {
+  constexpr double kSmallRest = 1e-3;
+  std::optional<double> factor;
+  std::size_t count = 0;
+  for (const TensorDifference& one : step.tensors) {
+    if (one.quantity != Compared::gradient || one.likeness == Likeness::no_evidence) continue;
+    const bool is_multiple = one.likeness == Likeness::different && one.ratio && one.cosine &&
+                             *one.cosine > 0 && one.rest && *one.rest <= kSmallRest;
+    if (!is_multiple) return std::nullopt;
+    if (!factor) factor = one.ratio;
+    if (std::abs(*one.ratio - *factor) > kSmallRest * *factor) return std::nullopt;
+    ++count;
+  }
+  return count > 1 ? factor : std::nullopt;
 }
 
 namespace {
@@ -149,7 +190,7 @@ bool may_be_samples(const ComparedPair& diff) {
       diff.preconditions.begin(), diff.preconditions.end(), [](const Precondition& one) {
         return one.prerequisite == Prerequisite::samples && one.likeness == Likeness::undecided;
       });
-  return step && is_unknown && !has_certain(*step);
+  return step && is_unknown && !has_certain(*step) && !common_factor(*step);
 }
 
 bool may_be_precision(const ComparedPair& diff) {
@@ -198,7 +239,7 @@ Verdict verdict_of(const ComparedPair& diff) {
 
 Verdict verdict_of_values(const ComparedPair& diff) {
   if (is_void(diff) || may_be_samples(diff) || may_be_precision(diff)) return Verdict::undecided;
-  if (first_different(diff)) return Verdict::violated;
+  if (first_different(diff) || faulty_precondition(diff)) return Verdict::violated;
   const bool is_decided = !diff.steps.empty() && count(diff, Likeness::undecided) == 0 &&
                           !may_be_hyperparameters(diff) &&
                           std::all_of(diff.steps.begin(), diff.steps.end(),

@@ -81,6 +81,9 @@ struct TensorDifference {
   std::optional<double> cosine;  ///< absent: unknown
   /// Of `relative`, if it is an estimate from sketches: 0.13 of it.
   std::optional<double> estimate_error = {};
+  /// Ratio, cosine and rest are such estimates, whose errors are in `reports/record/estimates`.
+  bool is_estimate = false;
+  bool is_of_all = false;  ///< `relative` is over 0.01 of the norm of all tensors, which is larger
   bool is_finite = true;            ///< false: neither side is
   std::optional<Ratio> multiple;    ///< of A, that B is; absent: it is none
   std::optional<FindingKind> kind;  ///< of the fault, as far as the values show it
@@ -178,6 +181,9 @@ struct Precondition {
   Prerequisite prerequisite = Prerequisite::initial_weights;
   Likeness likeness = Likeness::equal;
   std::string text;  ///< "equal, bit for bit: 12 tensors"
+  /// Of samples, in B's step 1: it is a fault, since B goes on with the training of A, and saw those
+  /// of another step of it.
+  bool is_fault = false;
 
   bool operator==(const Precondition&) const = default;
 };
@@ -255,6 +261,9 @@ struct ComparedPair {
   std::vector<std::string> precisions = {};
   /// Of optimizers, that differ: "lr is 0.001 in A and 0.002 in B".
   std::vector<std::string> hyperparameters = {};
+  /// All gradients of B are those of A times this, as by a scale that the optimizer's step takes
+  /// back, and the updates agree. Absent: they are not.
+  std::optional<double> gradient_scale = {};
   std::optional<AllSteps> all = {};  ///< absent: `steps` holds all
   ClaimResult result = {};           ///< that B equals A, with a finding for each kind of fault
 
@@ -353,15 +362,22 @@ const StepDifference* first_undecided(const ComparedPair& diff);
 /// Whether all tensors of all steps have the same bits. It is false without a step.
 bool has_same_bits(const ComparedPair& diff);
 
+/// The precondition that is a fault itself; null: there is none.
+const Precondition* faulty_precondition(const ComparedPair& diff);
+
 /// Whether something other than the training differs, so that differences say nothing about it.
 bool is_void(const ComparedPair& diff);
 
 /// The first step in which a tensor has elements that are not finite on both sides; null: none has.
 const StepDifference* first_non_finite(const ComparedPair& diff);
 
+/// The factor of which all gradients of a step that carry evidence are multiples of A's, which other
+/// samples do not give; absent: they are not, or differ by no more than rounding.
+std::optional<double> common_factor(const StepDifference& step);
+
 /// Whether differences may be those of other samples, which are unknown: no tensor of the first
 /// step that differs is a known multiple, differs between ranks of B, has another shape or none on
-/// one side, or is an update by equal gradients.
+/// one side, or is an update by equal gradients, and not all gradients are one multiple of A's.
 bool may_be_samples(const ComparedPair& diff);
 
 /// Whether differences may be those of another precision: both sides are known to have computed in
@@ -374,9 +390,13 @@ bool may_be_hyperparameters(const ComparedPair& diff);
 /// The claim that a difference of a quantity breaks: B equals A.
 Claim claim_of(Compared quantity);
 
-/// The tensors that differ in a step, of the first quantity that does: updates follow gradients,
-/// and outputs of modules are findings alone.
+/// The tensors that differ in a step, the furthest first, of the first quantity that does: updates
+/// follow gradients, and outputs of modules, in the order of execution, are findings alone.
 std::vector<const TensorDifference*> faults_of(const StepDifference& step);
+
+/// A pattern of names that they match, and no other tensor of the quantity; empty: there is none, or
+/// all differ.
+std::string pattern_of_faults(const StepDifference& step);
 
 /// The kind of fault that a difference shows.
 FindingKind kind_of(const TensorDifference& difference);

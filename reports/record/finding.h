@@ -88,6 +88,9 @@ struct Finding {
   std::string sentence;                       ///< for a maintainer to read
   std::vector<std::string> tensors = {};      ///< that break the claim in `step`, in execution
                                               ///< order
+  std::int64_t compared = 0;  ///< tensors compared in `step`, with `tensors`; 0: not counted
+  /// That `tensors` match, and no other tensor of the step: "*.lora_A.*"; empty: none, or all do.
+  std::string pattern = {};
   std::optional<GradientAttribution> attribution = {};  ///< of `tensor`
   std::string attribution_in_words = {};                ///< empty without one
   /// Of ranks whose values were not stored: `relative_difference`, `ratio` and `cosine` are

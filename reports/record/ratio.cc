@@ -17,8 +17,20 @@ std::string cause_in_words(const RatioCause& cause) {
       return fmt::format("averaged twice over {} ranks", cause.count);
     case CauseOfRatio::averaged_three_times:
       return "averaged three times";
+    case CauseOfRatio::counted_twice:
+      return fmt::format("one of {} {} counted twice, if they are alike", cause.count, cause.size);
     case CauseOfRatio::counted_by_number:
-      return fmt::format("of {} {}, the k-th counted k times", cause.count, cause.size);
+      return fmt::format("of {} {}, the k-th counted k times, if they are alike", cause.count,
+                         cause.size);
+    case CauseOfRatio::one_too_few:
+      return fmt::format("divided by {}, where there are {} {}", cause.count - 1, cause.count,
+                         cause.size);
+    case CauseOfRatio::norm_of_copies:
+      return fmt::format("as a norm that counts {0} replicas would give ({0} {1})", cause.count,
+                         cause.size);
+    case CauseOfRatio::norm_of_part:
+      return fmt::format("as a norm over one of {0} parts would give ({0} {1})", cause.count,
+                         cause.size);
     case CauseOfRatio::divided_by:
       return fmt::format("divided by the {} {}", cause.count, cause.size);
     case CauseOfRatio::summed_over:
@@ -67,9 +79,11 @@ bool is_same(const Ratio& one, const Ratio& other) {
 }
 
 std::string factor_in_words(const Ratio& ratio) {
-  if (!ratio.causes.empty() && ratio.causes[0].kind == CauseOfRatio::counted_by_number) {
-    return fmt::format("({0}+1)/{0}", ratio.causes[0].count);
+  const CauseOfRatio kind = ratio.causes.empty() ? CauseOfRatio::counted : ratio.causes[0].kind;
+  if (kind == CauseOfRatio::norm_of_copies) {
+    return fmt::format("1/sqrt({})", ratio.causes[0].count);
   }
+  if (kind == CauseOfRatio::norm_of_part) return fmt::format("sqrt({})", ratio.causes[0].count);
   std::string fraction = fraction_in_words(ratio.factor);
   if (!fraction.empty()) return fraction;
   const bool is_one_part = !ratio.causes.empty() && has_count(ratio.causes[0].kind);

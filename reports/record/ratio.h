@@ -14,7 +14,11 @@ namespace lockstep {
 ///   summed_over_ranks       count: summed over that many ranks, never averaged
 ///   averaged_twice          1 / count: averaged twice over that many ranks
 ///   averaged_three_times    1 / count^2
-///   counted_by_number       (count + 1) / count: of so many, the k-th counted k times
+///   counted_twice           (count + 1) / count: of so many that are alike, one counted twice
+///   counted_by_number       (count + 1) / 2: of so many that are alike, the k-th counted k times
+///   one_too_few             count / (count - 1): divided by one less than there are
+///   norm_of_copies          1 / sqrt(count): divided by a norm that counts so many copies
+///   norm_of_part            sqrt(count): the same of a norm over one of so many parts
 ///   divided_by              1 / count: divided by the `size`
 ///   summed_over             count: summed over the `size`
 ///   divided                 1 / count, for which the job has no size
@@ -27,7 +31,11 @@ enum class CauseOfRatio {
   summed_over_ranks,
   averaged_twice,
   averaged_three_times,
+  counted_twice,
   counted_by_number,
+  one_too_few,
+  norm_of_copies,
+  norm_of_part,
   divided_by,
   summed_over,
   divided,
@@ -41,11 +49,11 @@ enum class CauseOfRatio {
 
 template <>
 struct Names<CauseOfRatio> {
-  static constexpr std::array<std::string_view, 13> values{
-      "summed over ranks", "averaged twice", "averaged three times",
-      "counted by number", "divided by",     "summed over",
-      "divided",           "counted",        "scaled up",
-      "scaled down",       "learning rate",  "sign flipped",
+  static constexpr std::array<std::string_view, 17> values{
+      "summed over ranks", "averaged twice", "averaged three times", "counted twice",
+      "counted by number", "one too few",    "norm of copies",       "norm of part",
+      "divided by",        "summed over",    "divided",              "counted",
+      "scaled up",         "scaled down",    "learning rate",        "sign flipped",
       "nothing arrived"};
 };
 
@@ -69,7 +77,7 @@ struct Ratio {
 /// Whether two ratios are the same to a reader: they may be known to different errors.
 bool is_same(const Ratio& one, const Ratio& other);
 
-/// "1/4", "(4+1)/4", "5/8", "0.3679".
+/// "1/4", "5/4", "1/sqrt(2)", "0.3679".
 std::string factor_in_words(const Ratio& ratio);
 
 /// "1/4: averaged twice over 4 ranks, or divided by 4", "5/8 of the right value".

@@ -148,7 +148,8 @@ struct Fields<Finding> {
       field("places", &Finding::places), field("last_step", &Finding::last_step),
       field("last_worst_difference", &Finding::last_worst_difference),
       field("failure", &Finding::failure), field("sentence", &Finding::sentence),
-      field("tensors", &Finding::tensors), field("attribution", &Finding::attribution),
+      field("tensors", &Finding::tensors), field("compared", &Finding::compared),
+      field("pattern", &Finding::pattern), field("attribution", &Finding::attribution),
       field("attribution_in_words", &Finding::attribution_in_words),
       field("estimate_error", &Finding::estimate_error), field("kind", &Finding::kind),
       field("birth", &Finding::birth));
@@ -430,6 +431,8 @@ struct Fields<TensorDifference> {
       field("tolerance", &TensorDifference::tolerance), field("ratio", &TensorDifference::ratio),
       field("cosine", &TensorDifference::cosine),
       field("estimate_error", &TensorDifference::estimate_error),
+      field("is_estimate", &TensorDifference::is_estimate),
+      field("is_of_all", &TensorDifference::is_of_all),
       field("is_finite", &TensorDifference::is_finite),
       field("multiple", &TensorDifference::multiple), field("kind", &TensorDifference::kind),
       field("cause", &TensorDifference::cause), field("ranks", &TensorDifference::ranks),
@@ -468,7 +471,8 @@ template <>
 struct Fields<Precondition> {
   static constexpr auto list =
       std::tuple(field("prerequisite", &Precondition::prerequisite),
-                 field("likeness", &Precondition::likeness), field("text", &Precondition::text));
+                 field("likeness", &Precondition::likeness), field("text", &Precondition::text),
+                 field("is_fault", &Precondition::is_fault));
 };
 
 template <>
@@ -509,6 +513,7 @@ struct Fields<ComparedPair> {
                  field("without_evidence", &ComparedPair::without_evidence),
                  field("precisions", &ComparedPair::precisions),
                  field("hyperparameters", &ComparedPair::hyperparameters),
+                 field("gradient_scale", &ComparedPair::gradient_scale),
                  field("all", &ComparedPair::all), field("result", &ComparedPair::result));
 };
 

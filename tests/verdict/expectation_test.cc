@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-const Claim kAgree = agree_across_ranks(Kind::gradient, Phase::pre_step);
+const Claim kGradientsAgree = agree_across_ranks(Kind::gradient, Phase::pre_step);
 
 ClaimResult result_of(const Claim& claim, Verdict verdict) {
   ClaimResult result;
@@ -19,8 +19,8 @@ ClaimResult result_of(const Claim& claim, Verdict verdict) {
 CellRecord cell_with(Verdict agree, Verdict finish = Verdict::holds) {
   CellRecord cell;
   cell.processes = 2;
-  cell.claims = {kAgree, ranks_finish()};
-  cell.results = {result_of(kAgree, agree), result_of(ranks_finish(), finish)};
+  cell.claims = {kGradientsAgree, ranks_finish()};
+  cell.results = {result_of(kGradientsAgree, agree), result_of(ranks_finish(), finish)};
   return cell;
 }
 
@@ -48,17 +48,17 @@ TEST(Expectation, CallsAnUndeclaredViolationAFalseAlarm) {
 
 TEST(Expectation, OfABreakIsFoundOrMissed) {
   CellRecord found = cell_with(Verdict::violated);
-  found.expectation.breaks = {kAgree};
+  found.expectation.breaks = {kGradientsAgree};
   EXPECT_EQ(verdict_of(found), CellVerdict::as_expected);
   CellRecord missed = cell_with(Verdict::holds);
-  missed.expectation.breaks = {kAgree};
+  missed.expectation.breaks = {kGradientsAgree};
   EXPECT_EQ(verdict_of(missed), CellVerdict::missed);
 }
 
 TEST(Expectation, StaysUndecidedWithAClaim) {
   EXPECT_EQ(verdict_of(cell_with(Verdict::undecided)), CellVerdict::undecided);
   CellRecord declared = cell_with(Verdict::undecided);
-  declared.expectation.breaks = {kAgree};
+  declared.expectation.breaks = {kGradientsAgree};
   EXPECT_EQ(verdict_of(declared), CellVerdict::undecided);
 }
 
@@ -131,7 +131,7 @@ TEST(Expectation, OfARankThatIsToBeLostForgivesNothingWhenAllFinished) {
 
 TEST(Expectation, OfALostRankDoesNotForgiveADeclaredBreakThatCouldNotBeSeen) {
   CellRecord cell = cell_with(Verdict::undecided, Verdict::violated);
-  cell.expectation.breaks = {kAgree, ranks_finish()};
+  cell.expectation.breaks = {kGradientsAgree, ranks_finish()};
   EXPECT_EQ(verdict_of(cell), CellVerdict::undecided);
 }
 
@@ -165,10 +165,10 @@ TEST(Expectation, OfATableThatIsNotMetIsMissed) {
   EXPECT_EQ(cell.verdict, CellVerdict::missed);
 }
 
-/// A cell that breaks `kAgree` as declared, with `promised` as its expected symptom.
+/// A cell that breaks `kGradientsAgree` as declared, with `promised` as its expected symptom.
 CellRecord coming_to(SymptomKind kind, SymptomKind promised) {
   CellRecord cell = cell_with(Verdict::violated);
-  cell.expectation.breaks = {kAgree};
+  cell.expectation.breaks = {kGradientsAgree};
   cell.expectation.symptom = promised;
   cell.symptom.kind = kind;
   cell.symptom.text = "ranks differ from step 2 on: w";

@@ -242,6 +242,7 @@ class AgreementFold : public ClaimFold {
   void end_step(const StepView& step, const std::vector<const HeldTensor*>& compared,
                 const std::vector<const HeldTensor*>& differing) {
     if (!differing.empty()) apart_.push_back(step.number());
+    divergence_.note_compared(step.number(), compared);
     if (may_round_ && !differing.empty()) rounding_.end_step(step.number(), compared);
     if (gradients_) gradients_->see(step, names_in(differing));
     if (reduced_) reduced_->see(step, differing);
@@ -292,15 +293,18 @@ class AgreementFold : public ClaimFold {
     Divergence rest(claim_);
     for (const std::int64_t number : apart_) {
       const auto step = cell_.evidence->at(number);
-      for (HeldTensor& place : held_tensors(*step, claim_, unshared_)) {
+      std::vector<HeldTensor> places = held_tensors(*step, claim_, unshared_);
+      std::vector<const HeldTensor*> compared;
+      for (HeldTensor& place : places) {
         if (!is_compared(place)) continue;
         strays_.leave_out(place);
-        if (place.holders.empty() || is_explained(HeldTensorKey(*place.holders.begin()->second))) {
-          continue;
-        }
+        if (place.holders.empty()) continue;
+        compared.push_back(&place);
+        if (is_explained(HeldTensorKey(*place.holders.begin()->second))) continue;
         const auto groups = groups_of(place);
         if (groups.size() > 1) rest.add(*step, place, groups);
       }
+      rest.note_compared(number, compared);
     }
     return rest.take();
   }

@@ -68,13 +68,27 @@ struct Explanation {
   FindingKind kind = FindingKind::scaled_by_a_constant;
 };
 
+/// Adds those by a norm that a size of the job makes too large or too small. Roots of squares are
+/// other explanations.
+void add_roots(const KnownSize& size, std::vector<Explanation>& known) {
+  const double root = std::sqrt(static_cast<double>(size.count));
+  if (root == std::floor(root)) return;
+  known.push_back({1 / root, RatioCause{CauseOfRatio::norm_of_copies, size.count, size.what},
+                   1 / root});
+  known.push_back({root, RatioCause{CauseOfRatio::norm_of_part, size.count, size.what}, root});
+}
+
 /// Adds causes by one of the sizes of the job.
 void add_causes(const KnownSize& size, std::vector<Explanation>& known) {
   const auto n = static_cast<double>(size.count);
   known.push_back({1 / n, RatioCause{CauseOfRatio::divided_by, size.count, size.what}, 1 / n});
   known.push_back({n, RatioCause{CauseOfRatio::summed_over, size.count, size.what}, n});
+  add_roots(size, known);
+  known.push_back({(n + 1) / n, RatioCause{CauseOfRatio::counted_twice, size.count, size.what}, 1});
+  if (size.count < 3) return;  // the same as others
+  known.push_back({n / (n - 1), RatioCause{CauseOfRatio::one_too_few, size.count, size.what}, 1});
   known.push_back(
-      {(n + 1) / n, RatioCause{CauseOfRatio::counted_by_number, size.count, size.what}, 1});
+      {(n + 1) / 2, RatioCause{CauseOfRatio::counted_by_number, size.count, size.what}, 1});
 }
 
 /// Most likely first.
@@ -92,8 +106,11 @@ std::vector<Explanation> explanations(int world_size, const std::vector<KnownSiz
       {0, RatioCause{CauseOfRatio::nothing_arrived}, kNothing, FindingKind::nothing_arrived},
   };
   if (world_size > 1) {
-    known.push_back(
-        {(w + 1) / w, RatioCause{CauseOfRatio::counted_by_number, world_size, "ranks"}, 1});
+    add_roots({world_size, "ranks"}, known);
+    known.push_back({(w + 1) / w, RatioCause{CauseOfRatio::counted_twice, world_size, "ranks"}, 1});
+  }
+  if (world_size > 2) {
+    known.push_back({w / (w - 1), RatioCause{CauseOfRatio::one_too_few, world_size, "ranks"}, 1});
   }
   for (const KnownSize& size : others) {
     if (size.count > 1) add_causes(size, known);
@@ -110,6 +127,15 @@ std::vector<Explanation> explanations(int world_size, const std::vector<KnownSiz
     known.push_back({1 / n, RatioCause{CauseOfRatio::scaled_down, power}, 1 / n});
   }
   return known;
+}
+
+/// Whether causes name a norm of as many replicas or parts: which ranks they are says little.
+bool is_told(const RatioCause& cause, const std::vector<RatioCause>& causes) {
+  const bool is_norm =
+      cause.kind == CauseOfRatio::norm_of_copies || cause.kind == CauseOfRatio::norm_of_part;
+  return is_norm && std::ranges::any_of(causes, [&](const RatioCause& one) {
+           return one.kind == cause.kind && one.count == cause.count;
+         });
 }
 
 /// A fraction of small numbers without a known cause, such as 5/8.
@@ -188,7 +214,9 @@ std::optional<RatioMeaning> meaning_of_ratio(double ratio, int world_size, doubl
   RatioMeaning meaning{fitting.front().kind, {fitting.front().factor, precision}};
   for (const Explanation& known : fitting) {
     if (known.factor != meaning.ratio.factor) return std::nullopt;  // ambiguous at this precision
-    if (known.cause) meaning.ratio.causes.push_back(*known.cause);
+    if (known.cause && !is_told(*known.cause, meaning.ratio.causes)) {
+      meaning.ratio.causes.push_back(*known.cause);
+    }
   }
   return meaning;
 }

@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/evidence/words.h"
 #include "harness/judge/values/compare_values.h"
+#include "reports/base/name_pattern.h"
+#include "reports/record/estimates.h"
 
 namespace lockstep {
 
@@ -99,12 +103,17 @@ std::string estimate_in_words(const Finding& finding) {
     text += fmt::format(", that of rank {} is {} times that of rank {}", finding.groups[1].front(),
                         number(*finding.ratio), finding.groups[0].front());
   } else if (finding.cosine) {
-    text += fmt::format(", cosine {:.2g}", *finding.cosine);
+    const bool is_exact = *finding.estimate_error == 0;
+    text += ", cosine " + ratio_in_words(*finding.cosine,
+                                         is_exact ? std::nullopt
+                                                  : std::optional(error_of_cosine(*finding.cosine)));
   }
   return text;
 }
 
-std::string sentence_of(const Finding& finding, const std::string& structural) {
+/// `alike`: tensors that agree in the first step that differs.
+std::string sentence_of(const Finding& finding, const std::string& structural,
+                        const std::vector<std::string>& alike) {
   std::string text = fmt::format("{} do not agree across ranks: first in step {}, {}: {}",
                                  plural(*finding.claim.kind), finding.step, finding.tensor,
                                  groups_in_words(finding.groups));
@@ -118,6 +127,9 @@ std::string sentence_of(const Finding& finding, const std::string& structural) {
   }
   if (finding.estimate_error) text += estimate_in_words(finding);
   text += ".";
+  if (finding.compared > 1) {
+    text += fmt::format(" In that step {} differ.", share_in_words(finding.tensors, alike));
+  }
   if (finding.last_step > finding.step) {
     text += fmt::format(" Ranks still differ at step {}", finding.last_step);
     if (finding.last_worst_difference != 0) {
@@ -191,8 +203,21 @@ void Divergence::begin(const HeldTensor& place, const std::vector<std::vector<in
                                       *place.holders.at(right), fmt::format("rank {}", right));
 }
 
+void Divergence::note_compared(std::int64_t step, const std::vector<const HeldTensor*>& tensors) {
+  if (is_empty() || step != finding_.step) return;
+  const std::set<std::string_view> differing(finding_.tensors.begin(), finding_.tensors.end());
+  std::set<std::string> alike;
+  for (const HeldTensor* const one : tensors) {
+    const std::string& name = one->holders.begin()->second->name;
+    if (!differing.contains(name)) alike.insert(name);
+  }
+  alike_ = {alike.begin(), alike.end()};
+  finding_.compared = static_cast<std::int64_t>(differing.size() + alike.size());
+  finding_.pattern = alike.empty() ? "" : pattern_of(finding_.tensors, alike_);
+}
+
 Finding Divergence::take() {
-  finding_.sentence = sentence_of(finding_, structural_);
+  finding_.sentence = sentence_of(finding_, structural_, alike_);
   return std::move(finding_);
 }
 

@@ -22,6 +22,9 @@ class Divergence {
   void add(const StepView& step, const HeldTensor& place,
            const std::vector<std::vector<int>>& groups);
 
+  /// Adds which tensors were compared in a step in which some differ, after these.
+  void note_compared(std::int64_t step, const std::vector<const HeldTensor*>& tensors);
+
   bool is_empty() const { return finding_.places == 0; }
 
   /// The finding with its sentence. Call once.
@@ -31,6 +34,7 @@ class Divergence {
   void begin(const HeldTensor& place, const std::vector<std::vector<int>>& groups, double worst);
 
   Finding finding_;
+  std::vector<std::string> alike_;  ///< compared in the first step that differs, without a difference
   std::string structural_;  ///< how dtype or shape differ, in words
 };
 

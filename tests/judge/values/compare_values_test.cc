@@ -73,7 +73,8 @@ TEST(RatioInWords, KnowsWholeMultiplesAndTheirParts) {
   EXPECT_THAT(words_of(1.0 / 9, 3, 1e-6), HasSubstr("averaged three times"));
   EXPECT_THAT(words_of(16, 2, 1e-6), HasSubstr("counted 16 times"));
   EXPECT_THAT(words_of(1.0 / 16, 3, 1e-6), HasSubstr("divided by 16"));
-  EXPECT_EQ(words_of(17.0 / 16, 16, 1e-6), "(16+1)/16: of 16 ranks, the k-th counted k times");
+  EXPECT_EQ(words_of(17.0 / 16, 16, 1e-6), "17/16: one of 16 ranks counted twice, if they are alike");
+  EXPECT_EQ(words_of(16.0 / 15, 16, 1e-6), "16/15: divided by 15, where there are 16 ranks");
 }
 
 TEST(RatioInWords, TellsAllThatItMayComeFrom) {
@@ -106,11 +107,24 @@ TEST(RatioInWords, KnowsTheSizesOfTheJob) {
   EXPECT_EQ(words_of(4, 2, 1e-6, sizes), "4: summed over the 4 micro-batches, or counted 4 times");
   EXPECT_EQ(words_of(0.25, 3, 1e-6, sizes), "1/4: divided by the 4 micro-batches, or divided by 4");
   EXPECT_EQ(words_of(1.25, 3, 1e-6, sizes),
-            "(4+1)/4: of 4 micro-batches, the k-th counted k times");
+            "5/4: one of 4 micro-batches counted twice, if they are alike");
+  EXPECT_EQ(words_of(2.5, 3, 1e-6, sizes),
+            "5/2: of 4 micro-batches, the k-th counted k times, if they are alike");
   EXPECT_EQ(words_of(24, 2, 1e-6, {{24, "micro-batches"}}), "24: summed over the 24 micro-batches");
   EXPECT_EQ(words_of(65536, 2, 1e-6), "65536: scaled by 2^16, as by a loss scale");
   EXPECT_EQ(words_of(1.0 / 1024, 3, 1e-6), "1/1024: divided by 2^10, as by a loss scale");
   EXPECT_EQ(meaning_of_ratio(4, 4, 1e-6, sizes)->kind, FindingKind::scaled_by_world_size);
+}
+
+/// A clipping coefficient is the inverse of a norm, whose squares add up.
+TEST(RatioInWords, KnowsNormsOfOtherParts) {
+  const std::vector<KnownSize> sizes{{2, "ranks of dp"}, {2, "ranks of a copy"}};
+  EXPECT_EQ(words_of(std::sqrt(0.5), 4, 1e-6, sizes),
+            "1/sqrt(2): as a norm that counts 2 replicas would give (2 ranks of dp)");
+  EXPECT_EQ(words_of(std::sqrt(3.0), 3, 1e-6),
+            "sqrt(3): as a norm over one of 3 parts would give (3 ranks)");
+  EXPECT_EQ(words_of(std::sqrt(5.0), 4, 1e-6, sizes), "");
+  EXPECT_THAT(words_of(2, 4, 1e-6, sizes), testing::Not(HasSubstr("norm")));
 }
 
 TEST(RatioInWords, SaysNothingOfOne) { EXPECT_EQ(words_of(1, 1, 1e-6), ""); }

@@ -178,7 +178,7 @@ TEST(ComparedPair, SaysWhatDiffersFirst) {
   const std::string text = text_of(diff);
   EXPECT_THAT(text, HasSubstr("DIFFERENT: 1 of 1 gradients differ in step 2, first that of w: B is "
                               "A times 2: summed over 2 ranks, never averaged; "
-                              "relative difference 0.5"));
+                              "0.5 of the larger norm apart"));
   EXPECT_THAT(text, Not(HasSubstr("update of b")));  // it follows
   const auto json = json_of(diff);
   EXPECT_EQ(json["steps"][1]["tensors"][0]["name"], "w");

@@ -19,6 +19,8 @@ def of_optimizer(optimizer, ordinal):
     if ordinal >= _MOST_OPTIMIZERS:
         return settings
     kind = type(optimizer).__name__ + (" %d" % ordinal if ordinal else "")
+    if getattr(optimizer, "grad_scale", None) is not None:  # of a GradScaler: the step takes it back
+        settings["%s.grad_scale" % kind] = "taken back in the step"
     for number, group in enumerate(optimizer.param_groups[:_MOST_GROUPS]):
         prefix = "%s group %d" % (kind, number) if len(optimizer.param_groups) > 1 else kind
         for name, value in group.items():

@@ -1,0 +1,144 @@
+#include "reports/base/name_pattern.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <string_view>
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kShownNames = 3;
+constexpr std::size_t kMostParts = 12;  ///< of a name; longer ones have no pattern
+
+using Parts = std::vector<std::string_view>;
+
+Parts parts_of(std::string_view name) {
+  Parts parts;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t point = std::min(name.find('.', begin), name.size());
+    parts.push_back(name.substr(begin, point - begin));
+    begin = point + 1;
+  }
+  return parts;
+}
+
+/// Whether a name matches texts that `*` stands between. The first and the last one are at its ends.
+bool matches(std::string_view name, const Parts& texts) {
+  if (!name.starts_with(texts.front())) return false;
+  std::size_t at = texts.front().size();
+  for (std::size_t i = 1; i + 1 < texts.size(); ++i) {
+    const std::size_t found = name.find(texts[i], at);
+    if (found == std::string_view::npos) return false;
+    at = found + texts[i].size();
+  }
+  return name.size() >= at + texts.back().size() && name.ends_with(texts.back());
+}
+
+Parts texts_of(std::string_view pattern) {
+  Parts texts;
+  for (std::size_t begin = 0; begin <= pattern.size();) {
+    const std::size_t star = std::min(pattern.find('*', begin), pattern.size());
+    texts.push_back(pattern.substr(begin, star - begin));
+    begin = star + 1;
+  }
+  return texts;
+}
+
+bool fits(const std::string& pattern, const std::vector<std::string>& names,
+          const std::vector<std::string>& others) {
+  const Parts texts = texts_of(pattern);
+  return std::ranges::all_of(names, [&](const auto& name) { return matches(name, texts); }) &&
+         std::ranges::none_of(others, [&](const auto& name) { return matches(name, texts); });
+}
+
+/// How many parts all names have in common, from the front or from the back.
+std::size_t common_parts(const std::vector<Parts>& names, bool is_back) {
+  std::size_t common = names.front().size();
+  for (const Parts& parts : names) {
+    const Parts& first = names.front();
+    std::size_t same = 0;
+    while (same < std::min(common, parts.size()) &&
+           (is_back ? parts[parts.size() - 1 - same] == first[first.size() - 1 - same]
+                    : parts[same] == first[same])) {
+      ++same;
+    }
+    common = same;
+  }
+  return common;
+}
+
+/// Parts of the first name that all have.
+std::set<std::string_view> shared_parts(const std::vector<Parts>& names) {
+  std::set<std::string_view> shared(names.front().begin(), names.front().end());
+  for (const Parts& parts : names) {
+    std::erase_if(shared, [&](std::string_view part) {
+      return std::ranges::find(parts, part) == parts.end();
+    });
+  }
+  return shared;
+}
+
+std::string join(Parts::const_iterator begin, Parts::const_iterator end) {
+  return fmt::format("{}", fmt::join(begin, end, "."));
+}
+
+/// Patterns that may fit: a beginning, a part in the middle and an end, each or none.
+std::set<std::string> candidates(const std::vector<Parts>& names) {
+  const Parts& first = names.front();
+  const std::size_t front = common_parts(names, false), back = common_parts(names, true);
+  std::set<std::string_view> middles = shared_parts(names);
+  middles.insert("");
+  std::set<std::string> patterns;
+  for (std::size_t begin = 0; begin <= front; ++begin) {
+    const std::string head = begin == 0 ? "*" : join(first.begin(), first.begin() + std::ptrdiff_t(begin)) + ".*";
+    for (std::size_t end = 0; end <= back; ++end) {
+      const std::string tail = end == 0 ? "" : "." + join(first.end() - std::ptrdiff_t(end), first.end());
+      for (const std::string_view middle : middles) {
+        const std::string inside = middle.empty() ? "" : fmt::format(".{}{}", middle, end == 0 ? ".*" : "");
+        patterns.insert(head + inside + tail);
+        if (!middle.empty() && end > 0) patterns.insert(head + inside + ".*" + tail);
+      }
+    }
+  }
+  return patterns;
+}
+
+}  // namespace
+
+std::string pattern_of(const std::vector<std::string>& names,
+                       const std::vector<std::string>& others) {
+  if (names.size() < 2) return "";
+  std::vector<Parts> parts;
+  for (const std::string& name : names) parts.push_back(parts_of(name));
+  if (std::ranges::any_of(parts, [](const Parts& one) { return one.size() > kMostParts; })) {
+    return "";
+  }
+  std::string shortest;
+  for (const std::string& pattern : candidates(parts)) {
+    const bool is_shorter = shortest.empty() || pattern.size() < shortest.size();
+    if (is_shorter && fits(pattern, names, others)) shortest = pattern;
+  }
+  return shortest;
+}
+
+std::string share_in_words(const std::vector<std::string>& names,
+                           const std::vector<std::string>& others) {
+  const std::size_t all = names.size() + others.size();
+  if (others.empty() && all > 1) return fmt::format("all {}", all);
+  const std::string share = fmt::format("{} of {}", names.size(), all);
+  if (names.size() < 2) return share;
+  const std::string pattern = pattern_of(names, others);
+  if (!pattern.empty()) return fmt::format("{}, all {}", share, pattern);
+  const std::size_t shown = std::min(names.size(), kShownNames);
+  std::string text = fmt::format(
+      "{}: {}", share, fmt::join(names.begin(), names.begin() + std::ptrdiff_t(shown), ", "));
+  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+}  // namespace lockstep
