@@ -88,6 +88,7 @@ RankEndFacts end_facts_of(const fs::path& files, int rank, const RankFacts* know
   if (!known) return facts;
   facts.hook_failure = known->failure;
   facts.error_place = known->error_place;
+  facts.error_part = known->error_part;
   facts.moved = known->elsewhere;
   return facts;
 }

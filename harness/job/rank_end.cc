@@ -119,7 +119,10 @@ RankExit exit_of_rank(const RankEndFacts& facts) {
   exit.error = facts.status.error;
   exit.rows = facts.status.rows;
   exit.step = std::max(facts.status.step, facts.last_step);
-  if (exit.kind == ExitKind::raised) exit.place = facts.error_place;
+  if (exit.kind == ExitKind::raised) {
+    exit.place = facts.error_place;
+    exit.during = facts.error_part;
+  }
   const bool is_last = facts.last_step == exit.step && facts.is_last_updated;
   exit.is_after_step =
       exit.kind != ExitKind::finished && (has_moved(facts) ? exit.step > 0 : is_last);

@@ -19,6 +19,7 @@ struct RankEndFacts {
   std::int64_t last_step = 0;           ///< that it has written; 0: none
   bool is_last_updated = false;         ///< values after the update of that step were observed
   std::string hook_failure = {};        ///< why its hook switched itself off; empty: it did not
+  StepPart error_part = StepPart::unknown;
   std::string error_place = {};         ///< of its error, in the user's code; empty: unknown
   std::optional<Elsewhere> moved = {};  ///< it trained on in another process
   std::optional<std::string> aborted_in = {};  ///< by a fatal signal of its own; empty: unknown

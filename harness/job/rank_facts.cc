@@ -85,6 +85,7 @@ RankFacts facts_in(const nlohmann::json& json) {
           .groups = sizes_in(json.value("groups", nlohmann::json::object())),
           .machine = {number_in<int>(json, "local_first"), number_in<int>(json, "local_count")},
           .rendezvous = number_in<std::int64_t>(json, "rendezvous"),
+          .error_part = parse<StepPart>(json.value("error_part", "")).value_or(StepPart::unknown),
           .error_place = mask_secrets(json.value("error_place", ""))};
 }
 

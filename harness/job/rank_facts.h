@@ -51,6 +51,7 @@ struct RankFacts {
   std::map<std::string, int> groups = {};
   RanksOfMachine machine = {};
   std::int64_t rendezvous = 0;   ///< equal for all ranks of a job, and for few others; 0: unknown
+  StepPart error_part = StepPart::unknown;  ///< of the step in which that happened
   std::string error_place = {};  ///< of the error that ended it, in the user's code; empty: unknown
   std::optional<Elsewhere> elsewhere = {};  ///< absent: it trained in the observed process alone
 };

@@ -36,7 +36,7 @@ FindingKind kind_of(const RankExit& end) {
   return FindingKind::rank_exited_early;
 }
 
-Finding finding_of(const Claim& claim, const RankExit& end) {
+Finding finding_of(const Claim& claim, const RankExit& end, bool is_job) {
   Finding finding;
   finding.claim = claim;
   finding.kind = kind_of(end);
@@ -46,8 +46,10 @@ Finding finding_of(const Claim& claim, const RankExit& end) {
   finding.failure = RankFailure{end.rank,        exit_in_words(end), end.error,
                                 end.last_output, std::nullopt,       end.place};
   finding.sentence = fmt::format("rank {} {}", end.rank, exit_in_words(end));
-  if (end.step > 0) finding.sentence += " " + end_in_words(end);
-  if (!end.error.empty()) finding.sentence += ": " + first_sentence(end.error);
+  if (end.step > 0 || end.during != StepPart::unknown) finding.sentence += " " + end_in_words(end);
+  if (!end.error.empty()) {
+    finding.sentence += ": " + (is_job ? telling_sentences(end.error) : first_sentence(end.error));
+  }
   if (!finding.sentence.ends_with('.')) finding.sentence += ".";
   return finding;
 }
@@ -90,7 +92,7 @@ void add_mismatch(const CellEvidence& cell, const CollectiveAnalysis& analysis,
   finding.failure = RankFailure{victim->rank,        exit_in_words(*victim), victim->error,
                                 victim->last_output, std::nullopt,           victim->place};
   finding.sentence =
-      capitalised(missed.sentence) + " " + capitalised(finding_of(result.claim, *victim).sentence);
+      capitalised(missed.sentence) + " " + capitalised(finding_of(result.claim, *victim, cell.is_job).sentence);
   result.findings.push_back(std::move(finding));
 }
 
@@ -135,7 +137,7 @@ std::vector<int> left_alone(const CellFacts& facts) {
 /// A rank left the others: one finding, with the error of the first one that lost it.
 void add_leaver(const CellFacts& facts, ClaimResult& result) {
   const RankExit& lost = *facts.unexplained.front();
-  Finding finding = finding_of(result.claim, lost);
+  Finding finding = finding_of(result.claim, lost, facts.is_job);
   finding.kind = FindingKind::rank_exited_early;
   finding.groups = {{facts.leaver->rank}, left_alone(facts)};
   finding.sentence = leaving_in_words(facts) + ". " + capitalised(std::move(finding.sentence));
@@ -173,7 +175,7 @@ void judge_exits(const CellEvidence& cell, const CellFacts& facts, ClaimResult& 
   if (facts.leaver) add_leaver(facts, result);
   for (const RankExit* end : facts.unexplained) {
     if (facts.leaver) break;
-    Finding finding = finding_of(result.claim, *end);
+    Finding finding = finding_of(result.claim, *end, facts.is_job);
     const std::string waiting = mismatch_without(analysis, end->rank);
     if (!waiting.empty()) finding.sentence += " " + waiting;
     result.findings.push_back(std::move(finding));

@@ -1,78 +1,177 @@
 #include "harness/verdict/other_kinds.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <map>
 #include <set>
 #include <utility>
 
+#include "harness/judge/evidence/observations.h"
 #include "harness/judge/evidence/words.h"
 #include "harness/judge/values/held_tensors.h"
+#include "reports/base/name_pattern.h"
 
 namespace lockstep {
 
 namespace {
 
-/// Where the ranks first differ in a kind.
-struct FirstApart {
-  std::int64_t step = 0;  ///< 0: nowhere
-  std::string tensor;
-  std::vector<std::vector<int>> groups;
-  std::size_t tensors = 0;  ///< that differ in this step
+/// In which steps ranks differ in a tensor.
+struct Course {
+  std::int64_t first = 0;  ///< step
+  std::int64_t last = 0;
+  std::int64_t differing = 0;  ///< steps
+  std::int64_t compared = 0;
+  std::vector<std::vector<int>> groups;  ///< in the first one
+
+  /// Alike to a reader.
+  auto operator<=>(const Course&) const = default;
 };
 
-FirstApart first_apart(const StepReader& evidence, const Claim& claim) {
-  FirstApart first;
-  for (const std::int64_t number : evidence.steps()) {
-    const auto step = evidence.at(number);
-    for (const HeldTensor& tensor : held_tensors(*step, claim, {})) {
-      auto groups = groups_of(tensor);
-      if (groups.size() < 2 || !is_comparable(tensor)) continue;
-      if (first.tensors++ > 0) continue;
-      first.step = number;
-      first.tensor = tensor.holders.begin()->second->name;
-      first.groups = std::move(groups);
+/// The tensors of a kind over all steps, as far as ranks hold copies.
+class Courses {
+ public:
+  Courses(const StepReader& evidence, const Claim& claim) {
+    for (const std::int64_t number : evidence.steps()) {
+      const auto step = evidence.at(number);
+      for (const HeldTensor& tensor : held_tensors(*step, claim, {})) add(number, tensor);
+      last_ = number;
     }
-    if (first.step > 0) break;
+    if (claim.kind == Kind::random_state) leave_out_idle();
   }
-  return first;
+
+  std::vector<std::string> compared() const {
+    std::vector<std::string> names;
+    for (const auto& [name, course] : courses_) names.push_back(name);
+    return names;
+  }
+
+  /// The names of those that differ, by their course.
+  std::map<Course, std::vector<std::string>> differing() const {
+    std::map<Course, std::vector<std::string>> alike;
+    for (const auto& [name, course] : courses_) {
+      if (course.differing > 0) alike[course].push_back(name);
+    }
+    return alike;
+  }
+
+  std::int64_t last() const { return last_; }  ///< step
+
+ private:
+  void add(std::int64_t step, const HeldTensor& tensor) {
+    if (!is_comparable(tensor)) return;
+    const std::string& name = tensor.holders.begin()->second->name;
+    for (const auto& [rank, value] : tensor.holders) {
+      const auto [known, is_new] = values_.try_emplace({name, rank}, value->digest);
+      if (!is_new && known->second != value->digest) moving_.insert(name);
+    }
+    if (tensor.holders.size() < 2) return;
+    Course& course = courses_[name];
+    ++course.compared;
+    auto groups = groups_of(tensor);
+    if (groups.size() < 2) return;
+    if (course.differing++ == 0) {
+      course.first = step;
+      course.groups = std::move(groups);
+    }
+    course.last = step;
+  }
+
+  /// Generators that nothing draws from: their states say nothing.
+  void leave_out_idle() {
+    for (const auto& [name, course] : courses_) {
+      if (course.compared > 1 && !moving_.contains(name)) idle_.insert(name);
+    }
+    for (const std::string& name : idle_) courses_.erase(name);
+  }
+
+  std::map<std::string, Course> courses_;                 ///< by name
+  std::map<std::pair<std::string, int>, Digest> values_;  ///< the first, by name and rank
+  std::set<std::string> moving_;                          ///< names of values that change
+  std::set<std::string> idle_;
+  std::int64_t last_ = 0;
+};
+
+/// "bn.mean, bn.var", "12 tensors *.running_mean".
+std::string names_in_words(const std::vector<std::string>& names,
+                           const std::vector<std::string>& others) {
+  constexpr std::size_t kShown = 3;
+  if (names.size() <= kShown) return fmt::format("{}", fmt::join(names, ", "));
+  const std::string pattern = pattern_of(names, others);
+  return pattern.empty()
+             ? fmt::format("{}, {}, {} and {} more", names[0], names[1], names[2], names.size() - 3)
+             : fmt::format("{} tensors {}", names.size(), pattern);
 }
 
-/// The tensors of a kind that several ranks hold, and those that cannot be compared.
-struct Counts {
-  std::set<std::string> compared;
-  std::set<std::string> others;
-};
-
-Counts counts_of(const StepReader& evidence, const Claim& claim) {
-  Counts counts;
-  for (const auto& [tensor, ranks] : evidence.tensors()) {
-    if (tensor.kind != claim.kind || tensor.phase != claim.phase) continue;
-    const bool is_compared = ranks.size() > 1 && tensor.not_comparable.empty();
-    (is_compared ? counts.compared : counts.others).insert(tensor.name);
+std::string in_words(const Course& course, std::int64_t last) {
+  std::string text =
+      fmt::format("from step {} on ({})", course.first, groups_in_words(course.groups));
+  if (course.last < last)
+    return text + fmt::format(", last in step {}: they agree again", course.last);
+  if (course.differing < course.compared && course.differing > 1) {
+    text += fmt::format(", in {} of {} steps", course.differing, course.compared);
   }
-  std::erase_if(counts.others, [&](const auto& name) { return counts.compared.contains(name); });
-  return counts;
+  return text;
+}
+
+std::vector<std::string> others_than(const std::vector<std::string>& names,
+                                     const std::vector<std::string>& all) {
+  std::vector<std::string> others;
+  std::ranges::set_difference(all, names, std::back_inserter(others));
+  return others;
+}
+
+/// Tensors of a kind that one rank holds alone, or that cannot be compared.
+std::set<std::string> alone_in(const StepReader& evidence, const Claim& claim) {
+  std::set<std::string> alone, compared;
+  for (const auto& [tensor, ranks] : evidence.tensors()) {
+    if (!concerns(claim, tensor)) continue;
+    const bool is_compared = ranks.size() > 1 && tensor.not_comparable.empty();
+    (is_compared ? compared : alone).insert(tensor.name);
+  }
+  std::erase_if(alone, [&](const auto& name) { return compared.contains(name); });
+  return alone;
+}
+
+/// Buffers agree before a forward pass, if at all: each rank may count its own samples in between.
+Claim claim_of(const StepReader& evidence, Kind kind) {
+  const Claim before = agree_across_ranks(kind, Phase::pre_forward);
+  const bool has_before = std::ranges::any_of(
+      evidence.tensors(), [&](const auto& observed) { return concerns(before, observed.first); });
+  return has_before ? before : agree_across_ranks(kind, Phase::post_step);
 }
 
 std::string in_words(const StepReader& evidence, Kind kind) {
-  const Claim claim = agree_across_ranks(kind, Phase::post_step);
-  const Counts counts = counts_of(evidence, claim);
-  if (counts.compared.empty() && counts.others.empty()) return "";
-  const std::string left = counts.others.empty()
+  const Claim claim = claim_of(evidence, kind);
+  const std::set<std::string> alone = alone_in(evidence, claim);
+  const Courses courses(evidence, claim);
+  const std::vector<std::string> compared = courses.compared();
+  if (compared.empty() && alone.empty()) return "";
+  const std::string left = alone.empty()
                                ? ""
                                : fmt::format("; {} on one rank only or not comparable, such as {}",
-                                             counts.others.size(), *counts.others.begin());
-  if (counts.compared.empty()) return fmt::format("no {} were compared{}", plural(kind), left);
-  const FirstApart first = first_apart(evidence, claim);
-  if (first.step == 0) {
-    return fmt::format("{} agree across ranks, {} of them{}", plural(kind), counts.compared.size(),
+                                             alone.size(), *alone.begin());
+  if (compared.empty()) return fmt::format("no {} were compared{}", plural(kind), left);
+  const std::string when = claim.phase == Phase::pre_forward ? " before the forward passes" : "";
+  const auto differing = courses.differing();
+  if (differing.empty()) {
+    return fmt::format("{} agree across ranks{}, {} of them{}", plural(kind), when, compared.size(),
                        left);
   }
-  return fmt::format("{} differ between ranks, {} of {} in step {}, the first: {}: {}{}",
-                     plural(kind), first.tensors, counts.compared.size(), first.step, first.tensor,
-                     groups_in_words(first.groups), left);
+  std::size_t count = 0;
+  std::string text;
+  for (const auto& [course, names] : differing) {
+    count += names.size();
+    text += fmt::format("{}{} {}", text.empty() ? "" : "; ",
+                        names_in_words(names, others_than(names, compared)),
+                        in_words(course, courses.last()));
+  }
+  return fmt::format("{} differ between ranks{}, {} of {}: {}{}", plural(kind), when, count,
+                     compared.size(), text, left);
 }
 
 /// Gradients of single backward passes, which differ between ranks: other runs can be compared with

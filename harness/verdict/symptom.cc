@@ -41,11 +41,12 @@ std::string after_wrong_step(std::int64_t wrong_step, std::int64_t step) {
   return is_before ? fmt::format(" after a wrong step {}", wrong_step) : "";
 }
 
-Symptom error_of(const RankExit& end, std::int64_t wrong_step) {
+Symptom error_of(const CellFacts& facts, const RankExit& end, std::int64_t wrong_step) {
   Symptom symptom;
   symptom.step = end.step;
   symptom.wrong_step = wrong_step;
-  symptom.error = beginning(first_sentence(end.error), kMostOfAnError);
+  symptom.error = beginning(
+      facts.is_job ? telling_sentences(end.error) : first_sentence(end.error), kMostOfAnError);
   const std::string late = after_wrong_step(wrong_step, end.step);
   symptom.kind = late.empty() ? SymptomKind::raised : SymptomKind::raised_late;
   symptom.text = fmt::format("raised {}{}: {}", end_in_words(end), late,
@@ -227,7 +228,7 @@ Symptom symptom_of(const CellFacts& facts, const std::vector<ClaimResult>& resul
   const std::int64_t wrong_step = first_damage(results);
   if (facts.leaver) return left_alone(facts, wrong_step);
   if (const RankExit* end = telling_end(facts)) {
-    return end->kind == ExitKind::raised ? error_of(*end, wrong_step)
+    return end->kind == ExitKind::raised ? error_of(facts, *end, wrong_step)
                                          : not_finished(facts, *end, wrong_step);
   }
   if (!analysis.blocking.empty() && !facts.all_finished) {

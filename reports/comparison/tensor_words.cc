@@ -22,10 +22,10 @@ std::string direction_in_words(const TensorDifference& one) {
   const auto error = [&](double value) { return has_error ? std::optional(value) : std::nullopt; };
   const double cosine = one.cosine.value_or(0);
   std::string text =
-      "ratio " + ratio_in_words(*one.ratio,
-                                error(error_of_ratio(*one.ratio, cosine, one.rest.value_or(0))));
+      "ratio " +
+      ratio_in_words(*one.ratio, error(error_of_ratio(*one.ratio, cosine, one.rest.value_or(0))));
   if (!one.cosine) return text;
-  return text + ", cosine " + ratio_in_words(cosine, error(error_of_cosine(cosine)));
+  return text + ", cosine " + cosine_in_words(cosine, error(error_of_cosine(cosine)));
 }
 
 }  // namespace
@@ -48,10 +48,10 @@ std::string size_in_words(const TensorDifference& one) {
   }
   const std::string estimate =
       one.estimate_error ? fmt::format(" (±{:.0f} %)", 100 * *one.estimate_error) : "";
-  return text +
-         fmt::format("{:.{}g}{} of {} apart, tolerance {:.2g}", one.relative,
-                     one.estimate_error ? 2 : 3, estimate,
-                     one.is_of_all ? "1 % of the norm of all" : "the larger norm", one.tolerance);
+  return text + fmt::format("{:.{}g}{} of {} apart, tolerance {:.2g}", one.relative,
+                            one.estimate_error ? 2 : 3, estimate,
+                            one.is_of_all ? "1 % of the norm of all" : "the larger norm",
+                            one.tolerance);
 }
 
 std::string names_in_words(const std::vector<std::string>& names) {

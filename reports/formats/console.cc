@@ -225,7 +225,22 @@ class Console {
     std::string text =
         titled(title_of(job)) + job_heading(heading_of(job) + comparison_of(job), 0, job);
     for (const std::string& line : lines_of(job)) text += lines(line, 2);
-    return text + mismatch(job) + tables(job) + "\n";
+    return text + all_tensors(job) + mismatch(job) + tables(job) + "\n";
+  }
+
+  /// All tensors that break a claim in its first step.
+  std::string all_tensors(const JobRecord& job) const {
+    std::string text;
+    for (const ClaimResult& result : job.results) {
+      for (const Finding& finding : result.findings) {
+        if (finding.tensors.size() < 2) continue;
+        text +=
+            lines(plain(fmt::format("{} that differ in step {}: {}", plural(*finding.claim.kind),
+                                    finding.step, fmt::join(finding.tensors, ", "))),
+                  2, 4);
+      }
+    }
+    return text;
   }
 
   /// A job in lockstep on one line.

@@ -39,6 +39,12 @@ std::string ratio_in_words(double ratio, std::optional<double> error) {
   return fmt::format("1 {} {}", apart < 0 ? '-' : '+', number_in_words(std::abs(apart), error));
 }
 
+std::string cosine_in_words(double cosine, std::optional<double> error) {
+  const bool is_near_one = 1 - cosine < kNearOne;
+  if (is_near_one || !error) return ratio_in_words(cosine, error);
+  return fmt::format("{:.2f} (±{:.2g})", cosine, *error);
+}
+
 double error_of_ratio(double ratio, double cosine, double rest) {
   constexpr double kLeast = 1e-6;  // of a cosine: without direction a ratio is nothing
   return kOfRest * rest * std::abs(ratio) / std::max(std::abs(cosine), kLeast);

@@ -10,6 +10,9 @@ namespace lockstep {
 /// absolute, of two standard deviations; absent: it is exact.
 std::string ratio_in_words(double ratio, std::optional<double> error);
 
+/// The same of a cosine, with an absolute error: "0.45 (±0.15)". Close to 1 as above.
+std::string cosine_in_words(double cosine, std::optional<double> error);
+
 /// Two standard deviations of an estimate from sketches (`harness/record/sketch`), absolute. The
 /// estimated rest of B without its part along A has a random product with A, of 0.09 of the product
 /// of their norms. `rest`: that rest, over the norm of B. Measured with normal and with heavy-tailed

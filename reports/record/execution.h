@@ -72,6 +72,16 @@ struct Names<RendezvousState> {
   static constexpr std::array<std::string_view, 4> values{"not begun", "begun", "met", "failed"};
 };
 
+/// The part of a step that was running, by the stack of an error. Passes after an update belong to
+/// the next step.
+enum class StepPart { unknown, forward, backward, update };
+
+template <>
+struct Names<StepPart> {
+  static constexpr std::array<std::string_view, 4> values{"unknown", "forward", "backward",
+                                                          "update"};
+};
+
 /// Exit of one rank of one cell.
 struct RankExit {
   int rank = 0;
@@ -100,6 +110,7 @@ struct RankExit {
   /// Of a watched job, whose steps begin with an update: that of `step` had ended.
   bool is_after_step = false;
   std::string place = {};  ///< of `error`, in the user's code: "train.py:31"; empty: unknown
+  StepPart during = StepPart::unknown;  ///< of `error`, in a watched job
 
   bool operator==(const RankExit&) const = default;
 };
@@ -108,7 +119,7 @@ struct RankExit {
 /// limit of 2 s", "did not finish (stopped by SIGSTOP)".
 std::string exit_in_words(const RankExit& end);
 
-/// "in step 4", "after step 4", "before the first step".
+/// "in step 4", "after step 4", "before the first step", "in the backward pass of step 1".
 std::string end_in_words(const RankExit& end);
 
 /// Whether every rank came to its end. Without ranks it is true.

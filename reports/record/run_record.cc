@@ -18,6 +18,16 @@ std::string with_detail(std::string_view text, const RankExit& end) {
 }  // namespace
 
 std::string end_in_words(const RankExit& end) {
+  switch (end.during) {
+    case StepPart::forward:
+      return fmt::format("in the forward pass of step {}", end.step + 1);
+    case StepPart::backward:
+      return fmt::format("in the backward pass of step {}", end.step + 1);
+    case StepPart::update:
+      return fmt::format("in the update of step {}", end.step);
+    case StepPart::unknown:
+      break;
+  }
   if (end.step == 0) return "before the first step";
   return fmt::format("{} step {}", end.is_after_step ? "after" : "in", end.step);
 }

@@ -1,7 +1,12 @@
 #include "harness/judge/ranks/exits.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <cstddef>
+#include <string>
 #include <string_view>
 
 #include "harness/judge/evidence/cell_evidence.h"
@@ -117,6 +122,68 @@ std::string first_sentence(const std::string& text) {
   }
   line.erase(line.find_last_not_of(' ') + 1);
   return line;
+}
+
+namespace {
+
+bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
+
+/// Whether a word may be the name of a parameter or a module: "layers.1.mlp.weight".
+bool is_name(std::string_view word) {
+  constexpr std::size_t kShortest = 6;
+  constexpr std::array<std::string_view, 7> kLibraries{"torch.", "http",  "www.",  "python",
+                                                       "numpy.", "self.", "docs."};
+  constexpr std::array<std::string_view, 6> kFiles{".py", ".cpp", ".h", ".cc", ".cu", ".so"};
+  const auto point = word.find('.');
+  const bool is_long = word.size() >= kShortest && point != std::string_view::npos && point > 0;
+  if (!is_long || std::isalpha(static_cast<unsigned char>(word.front())) == 0) return false;
+  return std::ranges::none_of(kLibraries, [&](auto begin) { return word.starts_with(begin); }) &&
+         std::ranges::none_of(kFiles, [&](auto end) { return word.ends_with(end); });
+}
+
+bool has_name(std::string_view sentence) {
+  for (std::size_t begin = 0; begin < sentence.size(); ++begin) {
+    std::size_t end = begin;
+    while (end < sentence.size() && is_of_name(sentence[end])) ++end;
+    std::string_view word = sentence.substr(begin, end - begin);
+    while (word.ends_with('.')) word.remove_suffix(1);
+    const bool is_of_path = end < sentence.size() && sentence[end] == '/';
+    const bool follows_path = begin > 0 && sentence[begin - 1] == '/';
+    if (!is_of_path && !follows_path && is_name(word)) return true;
+    begin = std::max(begin, end);
+  }
+  return false;
+}
+
+/// The first sentence of a text after `begin` that has a name; empty: there is none.
+std::string named_sentence(const std::string& text) {
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::string sentence = first_sentence(text.substr(begin));
+    if (sentence.empty()) return "";
+    if (has_name(sentence)) return sentence;
+    begin = text.find(sentence, begin) + sentence.size();
+  }
+  return "";
+}
+
+/// "RuntimeError: " of a text that begins with it; empty: it does not.
+std::string type_of(const std::string& text) {
+  const auto colon = text.find(": ");
+  const bool is_type = colon != std::string::npos && colon > 0 &&
+                       std::all_of(text.begin(), text.begin() + std::ptrdiff_t(colon), is_of_name);
+  return is_type ? text.substr(0, colon + 2) : "";
+}
+
+}  // namespace
+
+std::string telling_sentences(const std::string& text) {
+  constexpr std::size_t kMostRead = 10000;
+  const std::string first = first_sentence(text);
+  if (has_name(first)) return first;
+  const std::string named = named_sentence(text.substr(0, kMostRead));
+  if (named.empty()) return first;
+  const std::string type = type_of(first);
+  return fmt::format("{}{} {}", type, named, first.substr(type.size()));
 }
 
 }  // namespace lockstep

@@ -30,4 +30,11 @@ const RankExit* leaver(const CellEvidence& cell);
 /// failed allocation is kept to the end of the line.
 std::string first_sentence(const std::string& text);
 
+/// The same of a job, after the sentence that names something of its model, if another one does:
+/// "RuntimeError: Parameter at index 1 with name layers.0.weight has been marked as ready twice.
+/// Expected to mark a variable ready only once." What has points in it, and is no file, number or
+/// part of a library, is taken for such a name, since an error before the first step comes before
+/// all names are known.
+std::string telling_sentences(const std::string& text);
+
 }  // namespace lockstep

@@ -104,9 +104,10 @@ std::string estimate_in_words(const Finding& finding) {
                         number(*finding.ratio), finding.groups[0].front());
   } else if (finding.cosine) {
     const bool is_exact = *finding.estimate_error == 0;
-    text += ", cosine " + ratio_in_words(*finding.cosine,
-                                         is_exact ? std::nullopt
-                                                  : std::optional(error_of_cosine(*finding.cosine)));
+    text +=
+        ", cosine " +
+        cosine_in_words(*finding.cosine,
+                        is_exact ? std::nullopt : std::optional(error_of_cosine(*finding.cosine)));
   }
   return text;
 }

@@ -20,6 +20,12 @@ TEST(EstimatesInWords, HaveAsManyDigitsAsTheirErrorLeaves) {
   EXPECT_EQ(ratio_in_words(-2.5, 1.0), "-2 (±40 %)");
 }
 
+TEST(EstimatesInWords, OfCosinesHaveAnAbsoluteError) {
+  EXPECT_EQ(cosine_in_words(-0.1234, 0.18), "-0.12 (±0.18)");
+  EXPECT_EQ(cosine_in_words(0.99, 0.0036), "1 - 0.01 (±36 %)");
+  EXPECT_EQ(cosine_in_words(0.45, std::nullopt), "0.45");
+}
+
 TEST(EstimatesInWords, ShowTheDifferenceFromOne) {
   EXPECT_EQ(ratio_in_words(1 + std::ldexp(1, -11), std::nullopt), "1 + 0.0004883");
   EXPECT_EQ(ratio_in_words(1 - 0.0091, 0.003), "1 - 0.009 (±33 %)");

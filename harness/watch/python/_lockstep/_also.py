@@ -19,6 +19,7 @@ class Also:
         self._asked = asked
         self._named = {}  # by kind and name
         self._buffers = None  # names and modules that own them
+        self._seen_before = {}  # the step before whose forward pass the buffers of a module were observed, by id
 
     def observe(self, optimizer, parameters, watch):
         """After the step of an optimizer. `parameters`: pairs of tensor and Named."""
@@ -43,13 +44,40 @@ class Also:
                 self._add(rows, "random_state", name, value, None, "")
         rows.write()
 
-    def _add(self, rows, kind, name, value, known, reason):
+    def _add(self, rows, kind, name, value, known, reason, phase="post_step"):
         if not isinstance(value, self._torch.Tensor):
             return
         named = self._named.get((kind, name))
         if named is None:
             named = self._named[kind, name] = Named(name, known, reason)
-        rows.add(named, value, "post_step", kind)
+        rows.add(named, value, phase, kind)
+
+    def watch_buffers(self, before_forward):
+        """From now on `before_forward` is called with a module that has buffers, and with these by name, before its
+        forward passes: what DDP broadcasts to all ranks agrees there, and nowhere else. A compiler leaves the hook
+        out."""
+        owned = {}
+        for whole, (module, name) in self._buffers.items():
+            owned.setdefault(id(module), (module, []))[1].append((whole, name))
+        for module, names in owned.values():
+            module.register_forward_pre_hook(self._hook_of_buffers(names, before_forward))
+
+    def _hook_of_buffers(self, names, before_forward):
+        torch = self._torch
+
+        def hook(module, args):
+            if not torch.compiler.is_compiling() and module.training and torch.is_grad_enabled():
+                before_forward(module, names)
+        return hook
+
+    def observe_buffers(self, module, names, step, rows, left_out):
+        """Adds those of a module, once in a step. Returns whether there is any."""
+        if self._seen_before.get(id(module)) == step:
+            return False
+        self._seen_before[id(module)] = step
+        for whole, name in names:
+            self._add(rows, "buffer", whole, module._buffers.get(name), None, left_out(whole), "pre_forward")
+        return True
 
     def _buffers_of_process(self):
         if self._buffers is None:  # modules of later steps are not searched: it takes long

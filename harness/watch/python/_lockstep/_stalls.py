@@ -67,6 +67,22 @@ def place_of_error(error):
     return "%s:%d" % (_shown(own[-1][0]), own[-1][1] or 0) if own else ""
 
 
+# Modules of torch that run a part of a step, and the functions in them: the outermost one says which.
+_PARTS = (("torch.optim.optimizer", "", "update"), ("torch.optim.lr_scheduler", "", "update"),
+          ("torch._tensor", "backward", "backward"), ("torch.autograd", "backward", "backward"),
+          ("torch.autograd", "grad", "backward"), ("torch.nn.modules.module", "_call_impl", "forward"))
+
+
+def part_of_error(error):
+    """The part of a step that an exception came from: "forward", "backward" or "update"; "": unknown."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        module = frame.f_globals.get("__name__", "")
+        for name, function, part in _PARTS:
+            if module == name and function in ("", frame.f_code.co_name):
+                return part
+    return ""
+
+
 def _stack_of(frame):
     """Innermost first."""
     frames = []

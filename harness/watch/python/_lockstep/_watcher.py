@@ -74,12 +74,13 @@ class Watcher:
         self._modules = Modules(torch, self) if settings.modules else None
         self._also = Also(torch, settings.also) if settings.also else None
         self._has_also = False  # in this step
+        self._has_buffer_hooks = False
         self._micro_batches = MicroBatches(self.before_accumulation)
         self._lock = threading.Lock()
         self._note_lock = threading.Lock()
         self._parent = 0  # process, when the observation began
         self._execution = Execution(torch, self._settings.sources)
-        self._error_place = ""  # of the error that ends this rank
+        self._error_place = self._error_part = ""  # of the error that ends this rank
         self._unnoted = ""  # why this rank is no longer observed, until that is on record
         self._says_copies = settings.keeps_before
         self._copied = 0  # bytes of the values of the first step
@@ -308,6 +309,7 @@ class Watcher:
             if not self._has_also:
                 self._also.observe_process(self._watch, self._optimizers.left_out)
                 self._has_also = True
+                self._watch_buffers()
         if self._has_end(known):
             self._watch.end_step()
 
@@ -326,6 +328,24 @@ class Watcher:
         self._last_written = self._step
         if len(self._written) <= _MOST_SKIPS:
             self._written.append(self._step)
+
+    def _watch_buffers(self):
+        if "buffers" in self._settings.also and not self._has_buffer_hooks:
+            self._has_buffer_hooks = True
+            self._also.watch_buffers(self.before_buffers)
+
+    def before_buffers(self, module, names):
+        """A module with buffers is about to run."""
+        with self._lock:
+            self._attempt(self._observe_buffers, module, names)
+
+    def _observe_buffers(self, module, names):
+        step = self.step_of_forward()
+        if step == 0:
+            return
+        rows = self.new_rows()
+        if self._also.observe_buffers(module, names, step, rows, self._optimizers.left_out):
+            self.write(rows, step)
 
     def skipped_step(self, optimizer):
         """A gradient scaler left out a step: it counts as one, so that later steps of all ranks have
@@ -550,7 +570,7 @@ class Watcher:
                  "groups": sizes_of_named_groups()}
         facts["local_first"], facts["local_count"] = ranks_of_machine(self._rank, self._world)
         facts["rendezvous"] = rendezvous()
-        facts["error_place"] = self._error_place
+        facts["error_place"], facts["error_part"] = self._error_place, self._error_part
         path = os.path.join(self._settings.folder, "rank-%d.watch.json" % self._rank)
         with self._note_lock:  # autograd's threads note, too
             try:
@@ -605,6 +625,7 @@ class Watcher:
     def _end(self, error):
         if error is not None:
             self._error_place = _stalls.place_of_error(error)
+            self._error_part = _stalls.part_of_error(error)
         self._note()
         self._execution.write(self._settings.folder, self._rank, True)
         self._watch.end(None if error is None else
