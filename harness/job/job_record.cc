@@ -89,6 +89,7 @@ RankEndFacts end_facts_of(const fs::path& files, int rank, const RankFacts* know
   facts.hook_failure = known->failure;
   facts.error_place = known->error_place;
   facts.error_part = known->error_part;
+  facts.last_call = known->last_call;
   facts.moved = known->elsewhere;
   return facts;
 }
@@ -244,6 +245,7 @@ std::string title_of_command(std::vector<std::string> command) {
 void take_exits(JobRecord& job, const fs::path& files, const std::map<int, RankFacts>& facts,
                 const std::map<int, WatchedProgress>& progress, const std::optional<Stall>& stall,
                 const std::optional<JobEnd>& end) {
+  const std::map<std::int64_t, int> signals = signals_of_processes(files);
   std::vector<RankEndFacts> ends;
   for (int rank = 0; rank < job.world_size; ++rank) {
     const auto known = facts.find(rank);
@@ -252,6 +254,9 @@ void take_exits(JobRecord& job, const fs::path& files, const std::map<int, RankF
     one.job = end;
     one.stalled = state_in(stall, rank);
     const auto running = progress.find(rank);
+    const auto signal =
+        running == progress.end() ? signals.end() : signals.find(running->second.pid);
+    if (signal != signals.end()) one.signal = signal->second;
     // A launcher that dies leaves ranks behind, whose files still grow.
     one.trains_on = end && running != progress.end() && trains_on(running->second);
     if (one.trains_on) job.left_running.push_back(rank);

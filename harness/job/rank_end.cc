@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
+#include <cstring>
 
 #include "reports/record/exit_cause.h"
 
@@ -32,6 +34,13 @@ bool trains_on(const RankEndFacts& facts) { return facts.trains_on; }
 bool is_unobserved(const RankEndFacts& facts) { return !facts.hook_failure.empty(); }
 
 bool has_aborted(const RankEndFacts& facts) { return facts.aborted_in && !says_end(facts); }
+
+/// By a signal that nobody sends to end a job.
+bool was_killed(const RankEndFacts& facts) {
+  const bool is_request =
+      facts.signal == SIGTERM || facts.signal == SIGINT || facts.signal == SIGHUP;
+  return facts.signal != 0 && !is_request && !facts.status.raised && !facts.status.ended;
+}
 
 /// A process that took steps after it had forked the other one trains itself: that one is a helper,
 /// such as an evaluation that trains a probe.
@@ -72,11 +81,12 @@ struct Line {
 };
 
 /// The first line that holds says how a rank ended.
-constexpr std::array<Line, 13> kLines{
+constexpr std::array<Line, 14> kLines{
     {{is_on_other_machine, ExitKind::unfinished, ExitCause::elsewhere},
      {trains_on, ExitKind::unfinished, ExitCause::interrupted},
      {is_unobserved, ExitKind::unfinished, ExitCause::interrupted},
      {has_aborted, ExitKind::unfinished, ExitCause::unseen},
+     {was_killed, ExitKind::signalled, ExitCause::none},
      {has_moved, ExitKind::unfinished, ExitCause::interrupted},
      {died_after_peer, ExitKind::unfinished, ExitCause::unseen},
      {was_interrupted, ExitKind::unfinished, ExitCause::interrupted},
@@ -92,6 +102,14 @@ std::string detail_of(const RankEndFacts& facts) {
   if (facts.trains_on) return "it trains on";
   if (is_unobserved(facts)) return "no longer observed: " + facts.hook_failure;
   if (has_aborted(facts)) return "aborted in " + *facts.aborted_in;
+  if (was_killed(facts)) {
+    const char* const abbreviation = ::sigabbrev_np(facts.signal);
+    const std::string name = abbreviation ? fmt::format("SIG{}", abbreviation) : "";
+    return facts.signal == SIGKILL ? name + ": out of memory?" : name;
+  }
+  if (has_lost_peer(facts) && !facts.last_call.empty()) {
+    return "it lost its peer in its " + facts.last_call;
+  }
   if (!has_moved(facts)) return "";
   return fmt::format(
       "it trains on in another process ({}), which is not observed: start that one under "
@@ -115,6 +133,7 @@ RankExit exit_of_rank(const RankEndFacts& facts) {
   exit.rank = facts.rank;
   exit.kind = line.kind;
   exit.cause = line.cause;
+  if (exit.kind == ExitKind::signalled) exit.code = facts.signal;
   exit.detail = detail_of(facts);
   exit.error = facts.status.error;
   exit.rows = facts.status.rows;

@@ -86,6 +86,7 @@ RankFacts facts_in(const nlohmann::json& json) {
           .machine = {number_in<int>(json, "local_first"), number_in<int>(json, "local_count")},
           .rendezvous = number_in<std::int64_t>(json, "rendezvous"),
           .error_part = parse<StepPart>(json.value("error_part", "")).value_or(StepPart::unknown),
+          .last_call = mask_secrets(json.value("last_call", "")),
           .error_place = mask_secrets(json.value("error_place", ""))};
 }
 
@@ -149,6 +150,21 @@ std::string error_without_step(const std::filesystem::path& folder) {
     }
   }
   return errors.empty() ? "" : errors.begin()->second;
+}
+
+std::map<std::int64_t, int> signals_of_processes(const std::filesystem::path& folder) {
+  std::map<std::int64_t, int> signals;
+  std::error_code missing;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("process-") || !name.ends_with(".signal.json")) continue;
+    try {
+      const auto json = nlohmann::json::parse(read_text(entry.path().string(), kLargestElsewhere));
+      signals[whole_number<std::int64_t>(json, "process")] = whole_number<int>(json, "signal");
+    } catch (const std::exception&) {  // of a launcher that was killed
+    }
+  }
+  return signals;
 }
 
 }  // namespace lockstep

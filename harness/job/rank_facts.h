@@ -52,6 +52,7 @@ struct RankFacts {
   RanksOfMachine machine = {};
   std::int64_t rendezvous = 0;   ///< equal for all ranks of a job, and for few others; 0: unknown
   StepPart error_part = StepPart::unknown;  ///< of the step in which that happened
+  std::string last_call = {};  ///< the collective that it had called last; empty: unknown
   std::string error_place = {};  ///< of the error that ended it, in the user's code; empty: unknown
   std::optional<Elsewhere> elsewhere = {};  ///< absent: it trained in the observed process alone
 };
@@ -66,6 +67,10 @@ std::vector<int> ranks_with_facts(const std::filesystem::path& folder);
 /// The error that ended a process of the job before an optimizer stepped in it: of a rank, if there
 /// is one; empty: none is known. Files that are malformed say nothing.
 std::string error_without_step(const std::filesystem::path& folder);
+
+/// The signals that ended processes of the job, as their launchers saw, by process. Files that are
+/// malformed say nothing.
+std::map<std::int64_t, int> signals_of_processes(const std::filesystem::path& folder);
 
 /// The facts of all of them, by rank.
 std::map<int, RankFacts> read_all_facts(const std::filesystem::path& folder);

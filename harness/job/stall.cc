@@ -215,7 +215,15 @@ Stall record_stall(const fs::path& folder, std::uint32_t request, double limit_s
   return stall;
 }
 
+/// Of a stall that is over, and of a time before the first step in which nobody waited for anybody,
+/// such as that of imports and compilers, nothing follows.
+bool explains_an_end(const Stall& stall) {
+  const bool has_begun = std::ranges::any_of(stall.ranks, &StalledRank::steps);
+  return !stall.is_over && (stall.is_open || has_begun);
+}
+
 void add_stall(const Stall& stall, bool hangs, std::vector<RankExit>& exits) {
+  if (!explains_an_end(stall)) return;
   for (const StalledRank& one : stall.ranks) {
     const auto at = std::find_if(exits.begin(), exits.end(),
                                  [&](const RankExit& end) { return end.rank == one.rank; });

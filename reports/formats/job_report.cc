@@ -185,6 +185,21 @@ std::string agreement_so_far(const JobRecord& job) {
   return fmt::format("in lockstep for {}, but ", steps_in_words(job.steps));
 }
 
+/// Whether its ranks agreed, and an interruption is all that kept them from finishing.
+bool was_only_interrupted(const JobRecord& job) {
+  const bool has_interruption = std::ranges::any_of(job.exits, [](const RankExit& end) {
+    return end.cause == ExitCause::interrupted && end.detail.empty();
+  });
+  const bool has_other_end = std::ranges::any_of(job.exits, [](const RankExit& end) {
+    return end.kind != ExitKind::finished &&
+           (end.cause != ExitCause::interrupted || !end.detail.empty());
+  });
+  return has_interruption && !has_other_end && job.unsealed.empty() && job.left_running.empty() &&
+         std::ranges::none_of(job.results, [](const ClaimResult& result) {
+           return is_about_agreement(result.claim) && result.verdict != Verdict::holds;
+         });
+}
+
 std::string why_undecided(const JobRecord& job) {
   if (!job.unsealed.empty()) return job.unsealed;
   if (const ClaimResult* const open = first_undecided(job)) {
@@ -212,12 +227,15 @@ std::string verdict_in_words(const JobRecord& job) {
                  : fmt::format("in lockstep: {}, {}", coverage_in_words(job),
                                steps_in_words(job.steps));
   }
+  if (was_only_interrupted(job) && job.steps.count > 0) {
+    return fmt::format("INTERRUPTED after step {}; in lockstep until then", job.steps.last);
+  }
   return "UNDECIDED: " + agreement_so_far(job) + why_undecided(job);
 }
 
 /// "ranks differ from step 1 on" of "FAILED: ranks differ from step 1 on".
 std::string without_verdict(const std::string& words) {
-  for (const std::string_view verdict : {"FAILED: ", "UNDECIDED: "}) {
+  for (const std::string_view verdict : {"FAILED: ", "UNDECIDED: ", "INTERRUPTED "}) {
     if (words.starts_with(verdict)) return words.substr(verdict.size());
   }
   return words;

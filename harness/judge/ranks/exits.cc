@@ -136,7 +136,10 @@ bool is_name(std::string_view word) {
   constexpr std::array<std::string_view, 6> kFiles{".py", ".cpp", ".h", ".cc", ".cu", ".so"};
   const auto point = word.find('.');
   const bool is_long = word.size() >= kShortest && point != std::string_view::npos && point > 0;
-  if (!is_long || std::isalpha(static_cast<unsigned char>(word.front())) == 0) return false;
+  const auto begins_part = [](char c) {
+    return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
+  };
+  if (!is_long || !begins_part(word.front()) || !begins_part(word[word.rfind('.') + 1])) return false;
   return std::ranges::none_of(kLibraries, [&](auto begin) { return word.starts_with(begin); }) &&
          std::ranges::none_of(kFiles, [&](auto end) { return word.ends_with(end); });
 }

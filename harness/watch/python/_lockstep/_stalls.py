@@ -161,6 +161,19 @@ def _calls(groups):
     return [_call_of(entry, names, now_ns) for entry in dump if not entry.get("is_p2p")]
 
 
+def last_call():
+    """The collective that this process called last, which an error may have ended: "allgather of [104] float,
+    train.py:9"; "": there is none, or this torch does not record it."""
+    try:
+        calls = _calls(groups_of_process())
+    except Exception:  # of private functions of torch
+        return ""
+    if not calls:
+        return ""
+    call = calls[-1]
+    return "%s of %s %s, %s" % (call["operation"], call["shape"] or "nothing", call["dtype"], call["site"])
+
+
 def _is_joining():
     """Whether the main thread is in the rendezvous of the world."""
     frame = sys._current_frames().get(threading.main_thread().ident)

@@ -15,6 +15,10 @@ _MODULES = {"torch.optim.optimizer": "on_optimizer_module",
             "torch.distributed.distributed_c10d": "on_distributed_module",
             "torch._dynamo": "on_dynamo_module"}
 
+# The same of launchers, and the function of `_launchers`.
+_LAUNCHERS = {"torch.distributed.elastic.multiprocessing.api": "on_elastic_module",
+              "torch.multiprocessing.spawn": "on_spawn_module"}
+
 
 def say(sentence):
     """Prints a line, in one write: other ranks print at the same time."""
@@ -28,6 +32,11 @@ _GENERATORS = {"numpy.random": "seed_numpy", "torch": "seed_torch"}
 def _pass(module, action):
     """Passes an imported module to the hook."""
     if _settings.current is None:
+        return
+    if action in _LAUNCHERS.values():
+        from _lockstep import _launchers
+
+        getattr(_launchers, action)(module)
         return
     if action in _GENERATORS.values():
         from _lockstep import _seed
@@ -65,7 +74,7 @@ class _Finder:
     """Finds the modules as the other finders do."""
 
     def find_spec(self, name, path=None, target=None):
-        action = _MODULES.get(name) or _generators().get(name)
+        action = _MODULES.get(name) or _LAUNCHERS.get(name) or _generators().get(name)
         if action is None:
             return None
         for finder in sys.meta_path:

@@ -81,6 +81,7 @@ class Watcher:
         self._parent = 0  # process, when the observation began
         self._execution = Execution(torch, self._settings.sources)
         self._error_place = self._error_part = ""  # of the error that ends this rank
+        self._last_call = ""  # then, a collective
         self._unnoted = ""  # why this rank is no longer observed, until that is on record
         self._says_copies = settings.keeps_before
         self._copied = 0  # bytes of the values of the first step
@@ -571,6 +572,7 @@ class Watcher:
         facts["local_first"], facts["local_count"] = ranks_of_machine(self._rank, self._world)
         facts["rendezvous"] = rendezvous()
         facts["error_place"], facts["error_part"] = self._error_place, self._error_part
+        facts["last_call"] = self._last_call
         path = os.path.join(self._settings.folder, "rank-%d.watch.json" % self._rank)
         with self._note_lock:  # autograd's threads note, too
             try:
@@ -626,6 +628,7 @@ class Watcher:
         if error is not None:
             self._error_place = _stalls.place_of_error(error)
             self._error_part = _stalls.part_of_error(error)
+            self._last_call = _stalls.last_call() if _stalls.progress is not None else ""
         self._note()
         self._execution.write(self._settings.folder, self._rank, True)
         self._watch.end(None if error is None else
