@@ -287,6 +287,15 @@ std::int64_t first_thinned(const std::map<int, RankFacts>& facts) {
   return first;
 }
 
+int calls_in_forward(const std::map<int, RankFacts>& facts) {
+  int most = facts.empty() ? -1 : 0;
+  for (const auto& [rank, one] : facts) {
+    if (one.calls_in_forward < 0) return -1;
+    most = std::max(most, one.calls_in_forward);
+  }
+  return most;
+}
+
 void take_writes(JobRecord& job, const std::map<int, RankFacts>& facts) {
   std::set<std::int64_t> steps;
   job.writes_known_until = facts.empty() ? 0 : facts.begin()->second.writes_known_until;
@@ -307,6 +316,7 @@ void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.configuration = configuration_in(facts);
   job.precisions = precisions_in(facts);
   job.groups = groups_in(facts);
+  job.calls_in_forward = calls_in_forward(facts);
   job.thinned_after = first_thinned(facts);
   job.captured_updates = 0;
   for (const auto& [rank, one] : facts) {

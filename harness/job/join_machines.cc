@@ -105,6 +105,8 @@ void add_machine(const fs::path& folder, const JobRecord& other, JobRecord& job)
   add_facts(other.skipped_by, job.skipped_by);
   job.skipped_steps = steps_of_both(job.skipped_steps, other.skipped_steps);
   job.thinned_after = earlier(job.thinned_after, other.thinned_after);
+  const bool is_known = job.calls_in_forward >= 0 && other.calls_in_forward >= 0;
+  job.calls_in_forward = is_known ? std::max(job.calls_in_forward, other.calls_in_forward) : -1;
   job.written_before = steps_of_both(job.written_before, other.written_before);
   job.writes_known_until = std::min(job.writes_known_until, other.writes_known_until);
   job.captured_updates = std::max(job.captured_updates, other.captured_updates);

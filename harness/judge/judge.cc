@@ -156,6 +156,8 @@ class JudgedClaim {
       case Predicate::collectives_match:
         judge_collectives(facts, result_);
         break;
+      case Predicate::divide_samples:
+        break;  // of a job, and judged after its steps (`shared_samples`)
       case Predicate::stay_finite:
         fold_ = fold_finiteness(cell_, claim);
         break;

@@ -102,7 +102,6 @@ std::vector<std::string> notes_of_job(const CellEvidence& judged,
   notes = with(first_non_finite_in_words(evidence, results), std::move(notes));
   notes = with(interval_in_words(evidence, results), std::move(notes));
   notes = with(agreement_again_in_words(judged, results), std::move(notes));
-  notes = with(shared_samples_in_words(evidence), std::move(notes));
   for (std::string& sentence : other_kinds_in_words(evidence)) notes.push_back(std::move(sentence));
   for (const RankExit& end : exits) {
     if (!end.detail.empty()) notes.push_back(fmt::format("rank {}: {}", end.rank, end.detail));
@@ -164,8 +163,8 @@ ObservedSteps observed_steps(const StepReader& evidence) {
 /// Judges an execution. `judged` has everything but claims and exits; `others` see its steps, too.
 /// Returns the rest of the judgement.
 Judgement judge_execution(Execution& execution, CellEvidence& judged, const StepFolds& others) {
-  judged.claims = judged.is_job ? without_incomparable(execution.claims, *judged.evidence)
-                                : execution.claims;
+  judged.claims =
+      judged.is_job ? without_incomparable(execution.claims, *judged.evidence) : execution.claims;
   judged.exits = execution.exits;
   const CellFacts facts = facts_of(judged);
   execution.mismatch = facts.analysis.missed;
@@ -267,6 +266,21 @@ std::string hint_at_machines(const JobRecord& job) {
       ranks_in_words(job.elsewhere));
 }
 
+/// After its other claims, since they say how the job divides its model.
+void add_shared_samples(const StepReader& evidence, JobRecord& job) {
+  SharedSamples shared = shared_samples(job, evidence, job.coverage);
+  if (!shared.fault) {
+    if (!shared.text.empty()) job.notes.push_back(std::move(shared.text));
+    return;
+  }
+  if (job.symptom.kind == SymptomKind::right) job.symptom = symptom_of_samples(*shared.fault);
+  ClaimResult& result = job.results.emplace_back();
+  result.claim = shared.fault->claim;
+  result.verdict = Verdict::violated;
+  result.comparisons = shared.fault->places;
+  result.findings.push_back(std::move(*shared.fault));
+}
+
 /// A job has no expectation, so its findings are the result.
 void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) {
   begin_judging(job);
@@ -297,6 +311,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
       coverage_of(*judged.evidence, judged.unshared,
                   {ended_of(Kind::gradient, judgement), ended_of(Kind::parameter, judgement)});
   job.notes = notes_of_job(judged, job.results, job.exits);
+  add_shared_samples(*judged.evidence, job);
   if (!job.elsewhere.empty()) job.notes.push_back(hint_at_machines(job));
   job.faults = evidence.faults_of(job);
   const bool is_sealed =

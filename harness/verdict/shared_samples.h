@@ -1,15 +1,30 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "harness/judge/evidence/step_reader.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 
-/// Whether ranks saw the same samples, by the digests of `watch --data`: "ranks 0,1 saw the same
-/// samples in each of the first 4 steps". Meant for ranks of one tensor-parallel
-/// group, else a sign that the data is not divided between ranks. Empty: no two ranks did so in
-/// every step, or no data was observed. Reads up to eight steps.
-std::string shared_samples_in_words(const StepReader& evidence);
+/// Ranks that saw the same samples in every observed step, by the digests of `watch --data`.
+struct SharedSamples {
+  /// "ranks 0,1 saw the same samples in each of the first 4 steps"; empty: no two ranks did.
+  std::string text;
+  /// All ranks did, though they divide neither the model nor a batch, and reduce gradients.
+  std::optional<Finding> fault = {};
+};
+
+/// Reads up to eight steps. It is a fault if all of these hold:
+///   - all ranks saw the same in at least four steps, whose batches are all different, and they saw
+///     more samples than there are ranks;
+///   - all parameters are copies on all ranks, and no forward pass called a collective; or all are
+///     copies, or parts by sharded data parallelism, as the names of their groups or meshes say;
+///   - no group that the training named is of another dimension than data;
+///   - ranks called collectives in every step.
+/// `coverage`: of the job.
+SharedSamples shared_samples(const JobRecord& job, const StepReader& evidence,
+                             const Coverage& coverage);
 
 }  // namespace lockstep

@@ -243,6 +243,14 @@ Symptom symptom_of(const CellFacts& facts, const std::vector<ClaimResult>& resul
   return undecided(results, analysis.progress);
 }
 
+Symptom symptom_of_samples(const Finding& same) {
+  Symptom symptom;
+  symptom.kind = SymptomKind::same_samples;
+  symptom.step = same.step;
+  symptom.text = same.sentence.substr(0, same.sentence.find('.'));
+  return symptom;
+}
+
 Symptom symptom_of_unrun(const std::string& precondition, const std::optional<NotRun>& not_run) {
   Symptom symptom;
   symptom.text = not_run ? "not run: " + not_run->reason

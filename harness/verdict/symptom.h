@@ -13,6 +13,9 @@ namespace lockstep {
 Symptom symptom_of(const CellFacts& facts, const std::vector<ClaimResult>& results,
                    const WrongValues& values);
 
+/// For a job whose values are right. `same`: the finding about the samples of its ranks.
+Symptom symptom_of_samples(const Finding& same);
+
 /// For a cell that was not run. `precondition` is the violated one; empty: the run ended before the
 /// cell.
 Symptom symptom_of_unrun(const std::string& precondition,

@@ -96,7 +96,8 @@ enum class CaseType {
   not_applicable,
   interrupted,
   machine_failed,
-  became_not_finite
+  became_not_finite,
+  same_samples
 };
 
 }  // namespace
@@ -133,6 +134,8 @@ CaseType type_by_symptom(const Execution& execution) {
       return CaseType::wrong_values;
     case SymptomKind::became_not_finite:
       return CaseType::became_not_finite;
+    case SymptomKind::same_samples:
+      return CaseType::same_samples;
     case SymptomKind::never_trained:
       return CaseType::never_trained;
     case SymptomKind::exceeds_memory:

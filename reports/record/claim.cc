@@ -64,6 +64,8 @@ std::string_view predicate_in_words(Predicate predicate) {
       return "agree across ranks periodically";
     case Predicate::stay_finite:
       return "stay finite";
+    case Predicate::divide_samples:
+      return "are divided between ranks";
   }
   return "";
 }
@@ -90,6 +92,8 @@ Claim at_most_reference(Kind kind, Phase phase) {
 }
 
 Claim stay_finite(Kind kind, Phase phase) { return {Predicate::stay_finite, kind, phase}; }
+
+Claim divide_samples() { return {Predicate::divide_samples, Kind::data, Phase::pre_forward}; }
 
 Claim ranks_finish() { return {Predicate::ranks_finish, std::nullopt, std::nullopt}; }
 

@@ -58,14 +58,16 @@ enum class Predicate {
   at_most_reference,
   collectives_match,
   agree_periodically,
-  stay_finite
+  stay_finite,
+  divide_samples
 };
 
 template <>
 struct Names<Predicate> {
-  static constexpr std::array<std::string_view, 7> values{
+  static constexpr std::array<std::string_view, 8> values{
       "agree_across_ranks", "equal_reference",    "ranks_finish", "at_most_reference",
-      "collectives_match",  "agree_periodically", "stay_finite"};
+      "collectives_match",  "agree_periodically", "stay_finite",
+      "divide_samples"};
 };
 
 /// A statement that is true of a correct program.
@@ -94,6 +96,9 @@ Claim at_most_reference(Kind kind, Phase phase);
 
 /// No tensor of `kind` at `phase` has more elements that are NaN or infinite than before the step.
 Claim stay_finite(Kind kind, Phase phase);
+
+/// The ranks of a data-parallel training do not all see the same samples.
+Claim divide_samples();
 
 /// Every rank runs to its end: none raises, exits early, is killed or hangs.
 Claim ranks_finish();

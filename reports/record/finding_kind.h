@@ -44,12 +44,14 @@ enum class FindingKind {
   collective_arguments_differ,
   collective_count_differs,
   // Values of a job on their own.
-  became_not_finite
+  became_not_finite,
+  // Samples of a job.
+  same_samples
 };
 
 template <>
 struct Names<FindingKind> {
-  static constexpr std::array<std::string_view, 30> values{"initial-weights-differ",
+  static constexpr std::array<std::string_view, 31> values{"initial-weights-differ",
                                                            "weights-differ",
                                                            "gradients-differ",
                                                            "buffers-differ",
@@ -78,7 +80,8 @@ struct Names<FindingKind> {
                                                            "collectives-out-of-order",
                                                            "collective-arguments-differ",
                                                            "collective-count-differs",
-                                                           "became-not-finite"};
+                                                           "became-not-finite",
+                                                           "same-samples"};
 };
 
 }  // namespace lockstep

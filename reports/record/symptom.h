@@ -24,6 +24,7 @@ namespace lockstep {
 ///   mismatched        ranks made calls that do not match, which ended them, or no value is
 ///                     known to be wrong
 ///   became_not_finite no error; parameters became NaN or infinite
+///   same_samples      values are right; all ranks saw the same samples
 enum class SymptomKind {
   right,
   raised,
@@ -36,15 +37,17 @@ enum class SymptomKind {
   undecided,
   not_applicable,
   mismatched,
-  became_not_finite
+  became_not_finite,
+  same_samples
 };
 
 template <>
 struct Names<SymptomKind> {
-  static constexpr std::array<std::string_view, 12> values{
+  static constexpr std::array<std::string_view, 13> values{
       "right",           "raised",         "raised late",    "ranks differ",
       "agree but wrong", "never trained",  "exceeds memory", "not finished",
-      "undecided",       "not applicable", "mismatched",     "became not finite"};
+      "undecided",       "not applicable", "mismatched",     "became not finite",
+      "same samples"};
 };
 
 /// The symptom of a cell, with the evidence that fits on a line.

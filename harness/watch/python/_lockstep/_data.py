@@ -2,6 +2,7 @@
 
 from _lockstep._placement import is_stand_in
 from _lockstep._rows import Named, Rows
+from _lockstep._traffic import number_of_calls
 
 _MOST_BATCHES = 1024  # of a step that are observed
 _MOST_OF_EVALUATION = 64  # modules in evaluation mode may train, or run through a whole data set
@@ -15,13 +16,31 @@ class Data:
         self._are_of_training = False  # of modules in training mode
         self._written = 0  # in this step
         self._inputs = {}  # by name
+        self._calls = None  # collectives before the forward pass that runs
+        self.most_calls = -1  # collectives in a forward pass of a training; -1: of none it is known
 
     def before_forward(self, module):
         self._forwards.append(module)
+        if self._is_of_model():
+            self._calls = number_of_calls()
+
+    def _is_of_model(self):
+        """Whether the innermost module that runs is the outermost but for DDP, which broadcasts buffers by itself."""
+        parallel = getattr(self._torch.nn.parallel, "DistributedDataParallel", ())
+        is_inside = len(self._forwards) == 2 and isinstance(self._forwards[0], parallel)
+        return is_inside or len(self._forwards) == 1 and not isinstance(self._forwards[0], parallel)
+
+    def _count_calls(self):
+        """Of a forward pass that ends: ranks of one model exchange parts of it there."""
+        calls, before, self._calls = number_of_calls(), self._calls, None
+        if calls is not None and before is not None and self._torch.is_grad_enabled():
+            self.most_calls = max(self.most_calls, calls - before)
 
     def after_forward(self, module, args, kwargs, is_wanted):
         """Copies the inputs of the outermost forward pass of a training, as far as they count samples: trainers
         pass numbers as tensors without a dimension, too. `kwargs`: None if it raised."""
+        if self._forwards and self._forwards[-1] is module and self._is_of_model() and kwargs is not None:
+            self._count_calls()
         while self._forwards and self._forwards.pop() is not module:
             pass  # of a module that raised
         is_recomputed = self._torch._C._current_graph_task_id() != -1  # in backward

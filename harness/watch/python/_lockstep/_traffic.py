@@ -109,6 +109,12 @@ class StepTraffic:
             last[2] = total
 
 
+def number_of_calls():
+    """Collectives that this process has called in all of its groups; None: a backend does not count."""
+    numbers = _sequence_numbers()
+    return None if numbers is None else sum(number for number, _ in numbers.values())
+
+
 def _sequence_numbers():
     """Number of the last collective, and number of ranks, of each group that this process is in, by name; {}:
     there is none. None: a backend does not count."""

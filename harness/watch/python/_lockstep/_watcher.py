@@ -561,6 +561,7 @@ class Watcher:
                  "torch": str(self._torch.__version__), "python": sys.version.split()[0],
                  "skipped_steps": self._skips, "thinned_after": self._steps.thinned_after,
                  "captured_updates": self._captured,
+                 "calls_in_forward": self._data.most_calls,
                  "written_before": self._written[:_MOST_SKIPS],
                  "writes_known_until": self._writes_known_until(),
                  "has_copies": self._optimizers.has_copies,
