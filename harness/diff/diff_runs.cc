@@ -150,7 +150,8 @@ class StepComparison {
     if (!hold_copies(b)) {
       for (TensorPair& pair : pairs) pair.of_ranks.clear();
     }
-    found.undecidable = why_unknown(found.weights_apart, pairs, {a.before_unknown, b.before_unknown});
+    found.undecidable =
+        why_unknown(found.weights_apart, pairs, {a.before_unknown, b.before_unknown});
     const StepRounding of_modules = rounding_;
     const bool is_far = found.undecidable.empty() && may_be_all_rounding(pairs);
     if (is_far) rounding_.weights_apart = 0;
@@ -572,8 +573,8 @@ ComparedPair diff_runs(const SideFiles& a, const SideFiles& b,
     diff.steps.push_back(comparison.compare(step, other, measured));
     keeper.look(diff.steps.back());
   }
-  diff.preconditions = {compare_configurations(a.job(), b.job(), request.offset), comparison.initial_weights(),
-                        compare_samples(a, b, steps_of(diff))};
+  diff.preconditions = {compare_configurations(a.job(), b.job(), request.offset),
+                        comparison.initial_weights(), compare_samples(a, b, steps_of(diff))};
   if (auto states = compare_random_states(a, b, steps_of(diff))) {
     diff.preconditions.push_back(std::move(*states));
   }

@@ -43,8 +43,8 @@ struct Hyperparameters {
 
 /// How a step is computed, or what it is called.
 bool is_none(const std::string& name) {
-  constexpr std::array<std::string_view, 6> kNone{
-      "foreach", "fused", "capturable", "differentiable", "name", "grad_scale"};
+  constexpr std::array<std::string_view, 6> kNone{"foreach",        "fused", "capturable",
+                                                  "differentiable", "name",  "grad_scale"};
   return std::find(kNone.begin(), kNone.end(), name) != kNone.end();
 }
 

@@ -14,8 +14,8 @@ WholeTensor value_of(const Observation& row, const Sketch* sketch) {
   WholeTensor value;
   value.dtype = row.dtype;
   value.elements = element_count(row.local_shape);
-  value.problem = row.not_comparable;
-  if (!row.not_comparable.empty()) return value;
+  value.problem = row.is_summand ? "a partial sum over ranks" : row.not_comparable;
+  if (!value.problem.empty()) return value;
   value.digest = row.digest;
   value.norm = row.statistics.norm;
   value.non_finite = row.statistics.non_finite;

@@ -119,9 +119,10 @@ std::string differing_generator(const StepView& a, const StepView& b, int ranks,
         is_known = true;
         if (is_same_value(*one, *other)) continue;
         const auto of_0 = random_states(a, 0);
-        const bool is_of_rank_0 = rank > 0 && std::ranges::any_of(of_0, [&](const auto* state) {
-                                    return state->name == one->name && is_same_value(*state, *other);
-                                  });
+        const bool is_of_rank_0 =
+            rank > 0 && std::ranges::any_of(of_0, [&](const auto* state) {
+              return state->name == one->name && is_same_value(*state, *other);
+            });
         return fmt::format("{} on rank {}{}", one->name, rank,
                            is_of_rank_0 ? ", where B has that of A's rank 0" : "");
       }
@@ -299,8 +300,9 @@ void add_other_step(const SideFiles& a, const Inputs& seen, std::int64_t step, s
   for (const std::int64_t number : a.steps()) {
     if (number == step || !has_same_samples(inputs_of(*a.at(number)), seen)) continue;
     samples.is_fault = step != other;
-    samples.text = fmt::format("B saw in its step {} the samples of A's step {}, not those of step {}",
-                               other, number, step);
+    samples.text =
+        fmt::format("B saw in its step {} the samples of A's step {}, not those of step {}", other,
+                    number, step);
     return;
   }
 }

@@ -15,21 +15,21 @@ namespace lockstep {
 /// Everything that is known of how one rank of a watched job ended.
 struct RankEndFacts {
   int rank = 0;
-  RankStatus status = {};               ///< what it says itself
-  std::int64_t last_step = 0;           ///< that it has written; 0: none
-  bool is_last_updated = false;         ///< values after the update of that step were observed
-  std::string hook_failure = {};        ///< why its hook switched itself off; empty: it did not
+  RankStatus status = {};         ///< what it says itself
+  std::int64_t last_step = 0;     ///< that it has written; 0: none
+  bool is_last_updated = false;   ///< values after the update of that step were observed
+  std::string hook_failure = {};  ///< why its hook switched itself off; empty: it did not
   StepPart error_part = StepPart::unknown;
-  std::string last_call = {};           ///< the collective before that; empty: unknown
-  std::string error_place = {};         ///< of its error, in the user's code; empty: unknown
-  std::optional<Elsewhere> moved = {};  ///< it trained on in another process
+  std::string last_call = {};                  ///< the collective before that; empty: unknown
+  std::string error_place = {};                ///< of its error, in the user's code; empty: unknown
+  std::optional<Elsewhere> moved = {};         ///< it trained on in another process
   std::optional<std::string> aborted_in = {};  ///< by a fatal signal of its own; empty: unknown
-  int signal = 0;  ///< that ended it, as its launcher saw; 0: unknown, or none
-  bool is_on_other_machine = false;            ///< nobody here saw it
-  bool trains_on = false;                      ///< its process lives, and has not said that it ends
-  std::optional<StalledState> stalled = {};    ///< in a stall that was not over; absent: in none
-  std::optional<JobEnd> job = {};              ///< absent: the command runs, or nobody saw it end
-  bool has_peer_raised = false;                ///< an error ended some rank of the job
+  int signal = 0;                    ///< that ended it, as its launcher saw; 0: unknown, or none
+  bool is_on_other_machine = false;  ///< nobody here saw it
+  bool trains_on = false;            ///< its process lives, and has not said that it ends
+  std::optional<StalledState> stalled = {};  ///< in a stall that was not over; absent: in none
+  std::optional<JobEnd> job = {};            ///< absent: the command runs, or nobody saw it end
+  bool has_peer_raised = false;              ///< an error ended some rank of the job
 };
 
 /// Whether somebody ended the job, or Lockstep did.

@@ -40,20 +40,20 @@ struct RankFacts {
   /// Steps before which parameters were written since the step before, up to a step.
   std::vector<std::int64_t> written_before = {};
   std::int64_t writes_known_until = 0;
-  std::int64_t captured_updates = 0;             ///< in CUDA graphs: their replays are not observed
+  std::int64_t captured_updates = 0;  ///< in CUDA graphs: their replays are not observed
   int calls_in_forward = -1;  ///< collectives in a forward pass, at most; -1: of none it is known
-  bool has_copies = false;                       ///< it observes parameters before each step, too
-  bool has_only_copies = false;                  ///< and of all others each rank holds another part
-  std::vector<CallsPerStep> calls = {};          ///< empty: not counted
+  bool has_copies = false;    ///< it observes parameters before each step, too
+  bool has_only_copies = false;          ///< and of all others each rank holds another part
+  std::vector<CallsPerStep> calls = {};  ///< empty: not counted
   std::vector<CallsPerStep> calls_in_steps = {};          ///< of optimizers; empty: not counted
   std::map<std::string, std::string> configuration = {};  ///< values as text, by name
   std::vector<Precision> precisions = {};                 ///< without ranks
   /// Numbers of ranks of the groups that the training named, by name.
   std::map<std::string, int> groups = {};
   RanksOfMachine machine = {};
-  std::int64_t rendezvous = 0;   ///< equal for all ranks of a job, and for few others; 0: unknown
+  std::int64_t rendezvous = 0;  ///< equal for all ranks of a job, and for few others; 0: unknown
   StepPart error_part = StepPart::unknown;  ///< of the step in which that happened
-  std::string last_call = {};  ///< the collective that it had called last; empty: unknown
+  std::string last_call = {};    ///< the collective that it had called last; empty: unknown
   std::string error_place = {};  ///< of the error that ended it, in the user's code; empty: unknown
   std::optional<Elsewhere> elsewhere = {};  ///< absent: it trained in the observed process alone
 };

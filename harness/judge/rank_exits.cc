@@ -91,8 +91,8 @@ void add_mismatch(const CellEvidence& cell, const CollectiveAnalysis& analysis,
   Finding finding = finding_of_mismatch(result.claim, missed);
   finding.failure = RankFailure{victim->rank,        exit_in_words(*victim), victim->error,
                                 victim->last_output, std::nullopt,           victim->place};
-  finding.sentence =
-      capitalised(missed.sentence) + " " + capitalised(finding_of(result.claim, *victim, cell.is_job).sentence);
+  finding.sentence = capitalised(missed.sentence) + " " +
+                     capitalised(finding_of(result.claim, *victim, cell.is_job).sentence);
   result.findings.push_back(std::move(finding));
 }
 

@@ -23,7 +23,7 @@ struct ObservedTensor {
   std::vector<std::int64_t> global_shape;
   std::vector<std::int64_t> offset;
   std::vector<std::int64_t> local_shape;
-  std::string replica_group;   ///< ranks of the same group hold copies; empty: all ranks
+  std::string replica_group;  ///< ranks of the same group hold copies; empty: all ranks
   /// Its value is a summand: those of the other groups at the same place are added to it.
   bool is_summand = false;
   std::string not_comparable;  ///< why the digest is missing ("sparse layout"); empty: present

@@ -45,8 +45,8 @@ Symptom error_of(const CellFacts& facts, const RankExit& end, std::int64_t wrong
   Symptom symptom;
   symptom.step = end.step;
   symptom.wrong_step = wrong_step;
-  symptom.error = beginning(
-      facts.is_job ? telling_sentences(end.error) : first_sentence(end.error), kMostOfAnError);
+  symptom.error = beginning(facts.is_job ? telling_sentences(end.error) : first_sentence(end.error),
+                            kMostOfAnError);
   const std::string late = after_wrong_step(wrong_step, end.step);
   symptom.kind = late.empty() ? SymptomKind::raised : SymptomKind::raised_late;
   symptom.text = fmt::format("raised {}{}: {}", end_in_words(end), late,

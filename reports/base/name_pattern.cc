@@ -27,7 +27,8 @@ Parts parts_of(std::string_view name) {
   return parts;
 }
 
-/// Whether a name matches texts that `*` stands between. The first and the last one are at its ends.
+/// Whether a name matches texts that `*` stands between. The first and the last one are at its
+/// ends.
 bool matches(std::string_view name, const Parts& texts) {
   if (!name.starts_with(texts.front())) return false;
   std::size_t at = texts.front().size();
@@ -87,21 +88,42 @@ std::string join(Parts::const_iterator begin, Parts::const_iterator end) {
   return fmt::format("{}", fmt::join(begin, end, "."));
 }
 
+/// "*", "a.*", "a.b.*", of a name whose first parts others have, too.
+std::vector<std::string> heads_of(const Parts& name, std::size_t common) {
+  std::vector<std::string> heads{"*"};
+  for (std::size_t count = 1; count <= common; ++count) {
+    heads.push_back(join(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(count)) + ".*");
+  }
+  return heads;
+}
+
+/// "", ".w", ".b.w", of one whose last parts others have.
+std::vector<std::string> tails_of(const Parts& name, std::size_t common) {
+  std::vector<std::string> tails{""};
+  for (std::size_t count = 1; count <= common; ++count) {
+    tails.push_back("." + join(name.end() - static_cast<std::ptrdiff_t>(count), name.end()));
+  }
+  return tails;
+}
+
+/// "", ".a.*" and ".a": what may be between, before an end or before none.
+std::vector<std::string> middles_of(const std::vector<Parts>& names) {
+  std::vector<std::string> middles{""};
+  for (const std::string_view part : shared_parts(names)) {
+    middles.push_back(fmt::format(".{}.*", part));
+    middles.push_back(fmt::format(".{}", part));
+  }
+  return middles;
+}
+
 /// Patterns that may fit: a beginning, a part in the middle and an end, each or none.
 std::set<std::string> candidates(const std::vector<Parts>& names) {
   const Parts& first = names.front();
-  const std::size_t front = common_parts(names, false), back = common_parts(names, true);
-  std::set<std::string_view> middles = shared_parts(names);
-  middles.insert("");
   std::set<std::string> patterns;
-  for (std::size_t begin = 0; begin <= front; ++begin) {
-    const std::string head = begin == 0 ? "*" : join(first.begin(), first.begin() + std::ptrdiff_t(begin)) + ".*";
-    for (std::size_t end = 0; end <= back; ++end) {
-      const std::string tail = end == 0 ? "" : "." + join(first.end() - std::ptrdiff_t(end), first.end());
-      for (const std::string_view middle : middles) {
-        const std::string inside = middle.empty() ? "" : fmt::format(".{}{}", middle, end == 0 ? ".*" : "");
-        patterns.insert(head + inside + tail);
-        if (!middle.empty() && end > 0) patterns.insert(head + inside + ".*" + tail);
+  for (const std::string& head : heads_of(first, common_parts(names, false))) {
+    for (const std::string& middle : middles_of(names)) {
+      for (const std::string& tail : tails_of(first, common_parts(names, true))) {
+        patterns.insert(fmt::format("{}{}{}", head, middle, tail));
       }
     }
   }
@@ -130,7 +152,7 @@ std::string share_in_words(const std::vector<std::string>& names,
                            const std::vector<std::string>& others) {
   const std::size_t all = names.size() + others.size();
   if (others.empty() && all > 1) return fmt::format("all {}", all);
-  const std::string share = fmt::format("{} of {}", names.size(), all);
+  std::string share = fmt::format("{} of {}", names.size(), all);
   if (names.size() < 2) return share;
   const std::string pattern = pattern_of(names, others);
   if (!pattern.empty()) return fmt::format("{}, all {}", share, pattern);

@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// The shortest pattern, such as "*.lora_A.*.weight", that all of `names` match and none of `others`
-/// does. `*` is any text. Empty: there is none, or `names` has fewer than two.
+/// The shortest pattern, such as "*.lora_A.*.weight", that all of `names` match and none of
+/// `others` does. `*` is any text. Empty: there is none, or `names` has fewer than two.
 std::string pattern_of(const std::vector<std::string>& names,
                        const std::vector<std::string>& others);
 

@@ -54,8 +54,8 @@ std::string tensors_in_words(const StepDifference& step) {
   return fmt::format("{} {} differ in step {}{}, {} that of {}: {}", many,
                      plural(furthest.quantity), step.step,
                      pattern.empty() ? "" : fmt::format(", all {}", pattern),
-                     faults.size() > 1 ? "most" : "first", name_in_words(furthest),
-                     size_in_words(furthest));
+                     &furthest == first_of(step, Likeness::different) ? "first" : "most",
+                     name_in_words(furthest), size_in_words(furthest));
 }
 
 std::string difference_in_words(const StepDifference& step) {
@@ -133,7 +133,7 @@ std::vector<Alike> alike_in(const StepDifference& step) {
     }
   }
   std::ranges::stable_sort(all, std::greater<>(),
-                           [](const Alike& one) { return one.first->relative; });
+                           [](const Alike& one) { return size_class_of(*one.first); });
   return all;
 }
 
@@ -228,10 +228,10 @@ std::vector<std::string> limits_in_words(const ComparedPair& diff) {
         diff.without_evidence.size(), diff.matched, names_in_words(diff.without_evidence)));
   }
   if (diff.gradient_scale) {
-    lines.push_back(
-        fmt::format("All gradients of B are those of A times {:.6g}, and the updates agree: as by a "
-                    "scale that the optimizer's step takes back.",
-                    *diff.gradient_scale));
+    lines.push_back(fmt::format(
+        "All gradients of B are those of A times {:.6g}, and the updates agree: as by a "
+        "scale that the optimizer's step takes back.",
+        *diff.gradient_scale));
   }
   const std::string undeciding = undeciding_modules_in_words(diff);
   if (!undeciding.empty()) lines.push_back(undeciding);

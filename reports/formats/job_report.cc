@@ -298,10 +298,10 @@ std::vector<std::string> compared_in_words(const JobRecord& job) {
   }
   for (const NotCompared& one : job.coverage.not_compared) {
     const std::string_view what = name(one.kind);
-    lines.push_back(fmt::format("not compared: {} ({}): {}", one.example,
-                                one.count == 1 ? fmt::format("one {}", what)
-                                               : fmt::format("{} such {}s", one.count, what),
-                                one.reason));
+    lines.push_back(fmt::format(
+        "not compared: {} ({}): {}", one.example,
+        one.count == 1 ? fmt::format("one {}", what) : fmt::format("{} such {}s", one.count, what),
+        one.reason));
   }
   return lines;
 }

@@ -66,8 +66,7 @@ template <>
 struct Names<Predicate> {
   static constexpr std::array<std::string_view, 8> values{
       "agree_across_ranks", "equal_reference",    "ranks_finish", "at_most_reference",
-      "collectives_match",  "agree_periodically", "stay_finite",
-      "divide_samples"};
+      "collectives_match",  "agree_periodically", "stay_finite",  "divide_samples"};
 };
 
 /// A statement that is true of a correct program.

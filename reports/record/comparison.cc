@@ -29,6 +29,13 @@ Claim claim_of(Compared quantity) {
   return equal_reference(Kind::parameter, Phase::post_step);
 }
 
+int size_class_of(const TensorDifference& difference) {
+  constexpr double kPerDecade = 4;
+  constexpr double kSmallest = 1e-12;
+  return static_cast<int>(
+      std::floor(kPerDecade * std::log10(std::max(difference.relative, kSmallest))));
+}
+
 std::vector<const TensorDifference*> faults_of(const StepDifference& step) {
   std::vector<const TensorDifference*> faults;
   const auto add = [&](const TensorDifference& one) {
@@ -38,7 +45,8 @@ std::vector<const TensorDifference*> faults_of(const StepDifference& step) {
   for (const TensorDifference& one : step.tensors) {
     if (one.quantity != Compared::loss) add(one);
   }
-  std::ranges::stable_sort(faults, std::greater<>(), [](const auto* one) { return one->relative; });
+  std::ranges::stable_sort(faults, std::greater<>(),
+                           [](const auto* one) { return size_class_of(*one); });
   if (!faults.empty()) return faults;
   for (const TensorDifference& one : step.modules.tensors) {
     if (one.quantity == Compared::output) add(one);

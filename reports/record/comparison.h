@@ -84,7 +84,7 @@ struct TensorDifference {
   /// Ratio, cosine and rest are such estimates, whose errors are in `reports/record/estimates`.
   bool is_estimate = false;
   bool is_of_all = false;  ///< `relative` is over 0.01 of the norm of all tensors, which is larger
-  bool is_finite = true;            ///< false: neither side is
+  bool is_finite = true;   ///< false: neither side is
   std::optional<Ratio> multiple;    ///< of A, that B is; absent: it is none
   std::optional<FindingKind> kind;  ///< of the fault, as far as the values show it
   std::string cause;                ///< how it differs, or why it is undecided; empty: by values
@@ -181,8 +181,8 @@ struct Precondition {
   Prerequisite prerequisite = Prerequisite::initial_weights;
   Likeness likeness = Likeness::equal;
   std::string text;  ///< "equal, bit for bit: 12 tensors"
-  /// Of samples, in B's step 1: it is a fault, since B goes on with the training of A, and saw those
-  /// of another step of it.
+  /// Of samples, in B's step 1: it is a fault, since B goes on with the training of A, and saw
+  /// those of another step of it.
   bool is_fault = false;
 
   bool operator==(const Precondition&) const = default;
@@ -371,8 +371,8 @@ bool is_void(const ComparedPair& diff);
 /// The first step in which a tensor has elements that are not finite on both sides; null: none has.
 const StepDifference* first_non_finite(const ComparedPair& diff);
 
-/// The factor of which all gradients of a step that carry evidence are multiples of A's, which other
-/// samples do not give; absent: they are not, or differ by no more than rounding.
+/// The factor of which all gradients of a step that carry evidence are multiples of A's, which
+/// other samples do not give; absent: they are not, or differ by no more than rounding.
 std::optional<double> common_factor(const StepDifference& step);
 
 /// Whether differences may be those of other samples, which are unknown: no tensor of the first
@@ -390,12 +390,16 @@ bool may_be_hyperparameters(const ComparedPair& diff);
 /// The claim that a difference of a quantity breaks: B equals A.
 Claim claim_of(Compared quantity);
 
+/// How far values are apart, in quarters of a factor of ten: those of one class are as far for a
+/// reader.
+int size_class_of(const TensorDifference& difference);
+
 /// The tensors that differ in a step, the furthest first, of the first quantity that does: updates
 /// follow gradients, and outputs of modules, in the order of execution, are findings alone.
 std::vector<const TensorDifference*> faults_of(const StepDifference& step);
 
-/// A pattern of names that they match, and no other tensor of the quantity; empty: there is none, or
-/// all differ.
+/// A pattern of names that they match, and no other tensor of the quantity; empty: there is none,
+/// or all differ.
 std::string pattern_of_faults(const StepDifference& step);
 
 /// The kind of fault that a difference shows.

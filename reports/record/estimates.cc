@@ -10,7 +10,7 @@ namespace lockstep {
 namespace {
 
 constexpr double kOfRest = 0.18;
-constexpr double kNearOne = 0.05;
+constexpr double kNearOne = 0.005;
 constexpr double kExact = 1e-12;
 constexpr int kMostDigits = 4;
 

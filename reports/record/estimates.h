@@ -15,8 +15,9 @@ std::string cosine_in_words(double cosine, std::optional<double> error);
 
 /// Two standard deviations of an estimate from sketches (`harness/record/sketch`), absolute. The
 /// estimated rest of B without its part along A has a random product with A, of 0.09 of the product
-/// of their norms. `rest`: that rest, over the norm of B. Measured with normal and with heavy-tailed
-/// numbers, for rests from 0.05 to 2 of A: 95 % of 600 estimates each are within 0.16 to 0.19.
+/// of their norms. `rest`: that rest, over the norm of B. Measured with normal and with
+/// heavy-tailed numbers, for rests from 0.05 to 2 of A: 95 % of 600 estimates each are within 0.16
+/// to 0.19.
 double error_of_ratio(double ratio, double cosine, double rest);
 double error_of_cosine(double cosine);
 

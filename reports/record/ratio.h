@@ -50,11 +50,12 @@ enum class CauseOfRatio {
 template <>
 struct Names<CauseOfRatio> {
   static constexpr std::array<std::string_view, 17> values{
-      "summed over ranks", "averaged twice", "averaged three times", "counted twice",
-      "counted by number", "one too few",    "norm of copies",       "norm of part",
-      "divided by",        "summed over",    "divided",              "counted",
-      "scaled up",         "scaled down",    "learning rate",        "sign flipped",
-      "nothing arrived"};
+      "summed over ranks", "averaged twice",    "averaged three times",
+      "counted twice",     "counted by number", "one too few",
+      "norm of copies",    "norm of part",      "divided by",
+      "summed over",       "divided",           "counted",
+      "scaled up",         "scaled down",       "learning rate",
+      "sign flipped",      "nothing arrived"};
 };
 
 struct RatioCause {

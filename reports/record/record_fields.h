@@ -161,13 +161,13 @@ struct Fields<RankExit> {
       field("rank", &RankExit::rank), field("kind", &RankExit::kind),
       field("code", &RankExit::code), field("order", &RankExit::order),
       field("step", &RankExit::step), field("is_after_step", &RankExit::is_after_step),
-      field("place", &RankExit::place),
-      field("during", &RankExit::during), field("error", &RankExit::error),
-      field("detail", &RankExit::detail), field("last_output", &RankExit::last_output),
-      field("line", &RankExit::line), field("step_s", &RankExit::step_s),
-      field("ended_ns", &RankExit::ended_ns), field("limit_s", &RankExit::limit_s),
-      field("step_began_ns", &RankExit::step_began_ns), field("rendezvous", &RankExit::rendezvous),
-      field("rows", &RankExit::rows), field("cause", &RankExit::cause));
+      field("place", &RankExit::place), field("during", &RankExit::during),
+      field("error", &RankExit::error), field("detail", &RankExit::detail),
+      field("last_output", &RankExit::last_output), field("line", &RankExit::line),
+      field("step_s", &RankExit::step_s), field("ended_ns", &RankExit::ended_ns),
+      field("limit_s", &RankExit::limit_s), field("step_began_ns", &RankExit::step_began_ns),
+      field("rendezvous", &RankExit::rendezvous), field("rows", &RankExit::rows),
+      field("cause", &RankExit::cause));
 };
 
 template <>
@@ -274,8 +274,8 @@ struct Fields<CellRecord> {
 template <>
 struct Fields<NotCompared> {
   static constexpr auto list =
-      std::tuple(field("kind", &NotCompared::kind), field("reason", &NotCompared::reason), field("count", &NotCompared::count),
-                 field("example", &NotCompared::example));
+      std::tuple(field("kind", &NotCompared::kind), field("reason", &NotCompared::reason),
+                 field("count", &NotCompared::count), field("example", &NotCompared::example));
 };
 
 template <>
@@ -399,9 +399,10 @@ struct Fields<JobRecord> {
                  field("traffic", &JobRecord::traffic),
                  field("traffic_in_steps", &JobRecord::traffic_in_steps),
                  field("configuration", &JobRecord::configuration),
-                 field("precisions", &JobRecord::precisions), field("calls_in_forward", &JobRecord::calls_in_forward),
-                 field("groups", &JobRecord::groups),
-                 field("node", &JobRecord::node), field("elsewhere", &JobRecord::elsewhere),
+                 field("precisions", &JobRecord::precisions),
+                 field("calls_in_forward", &JobRecord::calls_in_forward),
+                 field("groups", &JobRecord::groups), field("node", &JobRecord::node),
+                 field("elsewhere", &JobRecord::elsewhere),
                  field("left_running", &JobRecord::left_running),
                  field("rendezvous", &JobRecord::rendezvous), field("parts", &JobRecord::parts),
                  field("command_status", &JobRecord::command_status),

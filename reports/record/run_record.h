@@ -258,7 +258,8 @@ struct JobRecord : Execution {
   std::vector<Setting> configuration = {};     ///< by name and value; empty: unknown
   /// By operation, type and first step; empty: none was seen.
   std::vector<Precision> precisions = {};
-  /// Collectives in a forward pass of a model, at most, on any rank; -1: of some rank it is unknown.
+  /// Collectives in a forward pass of a model, at most, on any rank; -1: of some rank it is
+  /// unknown.
   int calls_in_forward = -1;
   std::vector<NamedGroup> groups = {};  ///< by name and size; empty: none, or unknown
   std::string node = {};                ///< the machine, if it is one of several: `--node`

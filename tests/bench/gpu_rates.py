@@ -25,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "harness/watch/python"))
 
 from _lockstep import _library, _settings  # noqa: E402
+from _lockstep._placement import Placement  # noqa: E402
 
 BYTES = 512 << 20  # of a tensor
 REPETITIONS = 15
@@ -69,7 +70,7 @@ class Kernel:
             if key not in self._numbers:
                 self._numbers[key] = self._watch.describe(
                     "pre_step", "gradient", "%d %s" % key, str(tensor.dtype)[len("torch."):],
-                    tuple(tensor.shape), None, "", "")
+                    tuple(tensor.shape), Placement(tensor))
             values += self._numbers[key], 0, tensor.data_ptr(), 0
         self._step += 1
         self._watch.begin_step(self._step)

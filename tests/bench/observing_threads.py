@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "harness/watch/python"))
 
 from _lockstep import _library, _settings  # noqa: E402
+from _lockstep._placement import Placement  # noqa: E402
 
 SIZES = [512 * 512] * 42 + [512] * 30 + [400000]  # in elements
 STEPS = 120
@@ -27,7 +28,7 @@ class Observer:
     def __init__(self, folder, threads):
         self._watch = _library.Watch(_settings.Settings(folder, "job"), 0, 1)
         self._watch.use_threads(threads)
-        self._numbers = [self._watch.describe("pre_step", "gradient", "t%d" % i, "float32", (size,), None, "", "")
+        self._numbers = [self._watch.describe("pre_step", "gradient", "t%d" % i, "float32", (size,), Placement(None))
                          for i, size in enumerate(SIZES)]
         self.wall, self.cpu = [], []
 

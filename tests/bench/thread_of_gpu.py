@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "harness/watch/python"))
 
 from _lockstep import _library, _settings  # noqa: E402
+from _lockstep._placement import Placement  # noqa: E402
 
 STEPS = 60
 WARM = 10
@@ -28,7 +29,7 @@ def main():
     memory = array.array("f", [1.0] * 16)
     with tempfile.TemporaryDirectory() as place:
         watch = _library.Watch(_settings.Settings(place, "job"), 0, 1)
-        numbers = [watch.describe("pre_step", "gradient", "layers.%d.weight" % i, "float32", (4, 4), None, "", "")
+        numbers = [watch.describe("pre_step", "gradient", "layers.%d.weight" % i, "float32", (4, 4), Placement(None))
                    for i in range(count)]
         values = [part for number in numbers for part in (number, 0, memory.buffer_info()[0], 0)]
         times = []

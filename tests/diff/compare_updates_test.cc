@@ -187,19 +187,21 @@ TEST(Hyperparameters, DifferByTheirValues) {
                                   {"AdamW.foreach", "None"},
                                   {"AdamW.betas", "(0.9, 0.999)"}});
   EXPECT_THAT(differing_hyperparameters(job, job, 0), IsEmpty());
-  EXPECT_THAT(
-      differing_hyperparameters(job, job_with({{"AdamW.lr", "1e-04"}, {"AdamW.foreach", "False"}}), 0),
-      IsEmpty());
+  EXPECT_THAT(differing_hyperparameters(
+                  job, job_with({{"AdamW.lr", "1e-04"}, {"AdamW.foreach", "False"}}), 0),
+              IsEmpty());
   EXPECT_THAT(differing_hyperparameters(job, job_with({{"AdamW 0.betas", "(0.9, 0.95)"}}), 0),
               ElementsAre("betas is (0.9, 0.999) in A and (0.9, 0.95) in B"));
-  EXPECT_THAT(differing_hyperparameters(
-                  job, job_with({{"AdamW group 0.lr", "0.0001"}, {"AdamW group 1.lr", "0.0001"}}), 0),
-              IsEmpty());
+  EXPECT_THAT(
+      differing_hyperparameters(
+          job, job_with({{"AdamW group 0.lr", "0.0001"}, {"AdamW group 1.lr", "0.0001"}}), 0),
+      IsEmpty());
   const JobRecord two = job_with({{"AdamW group 0.lr", "0.0001"}, {"AdamW group 1.lr", "0.1"}});
   EXPECT_THAT(differing_hyperparameters(job, two, 0),
               ElementsAre("lr is 0.0001 in A and 0.0001 and 0.1 in B"));
   // Of so many groups others may not be known.
-  EXPECT_THAT(differing_hyperparameters(two, job_with({{"AdamW group 3.lr", "0.1"}}), 0), IsEmpty());
+  EXPECT_THAT(differing_hyperparameters(two, job_with({{"AdamW group 3.lr", "0.1"}}), 0),
+              IsEmpty());
 }
 
 }  // namespace

@@ -70,9 +70,8 @@ class JournalFile : public ::testing::Test {
   /// The same for the table of its one tensor.
   std::string refusal_of_table(const std::string& column, const std::string& cell) {
     const std::vector<std::string> columns{
-        "tensor",       "phase",  "kind",        "name",          "dtype",
-        "global_shape", "offset", "local_shape", "replica_group", "is_summand",
-        "not_comparable"};
+        "tensor", "phase",       "kind",          "name",       "dtype",         "global_shape",
+        "offset", "local_shape", "replica_group", "is_summand", "not_comparable"};
     std::vector<std::string> cells{"0",   "pre_step", "gradient", "w", "float32", "4x6",
                                    "0x3", "4x3",      "",         "0", ""};
     write_row(tensor_table_file(path_), columns, cells, column, cell);

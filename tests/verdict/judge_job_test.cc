@@ -347,10 +347,10 @@ TEST(GradientsOfAJob, ThatCannotBeComparedAreJudgedByTheParameters) {
     EXPECT_EQ(verdict_of(judged), Verdict::holds);
     ASSERT_EQ(judged.results.size(), 1U);
     ASSERT_EQ(judged.coverage.not_compared.size(), 1U);
-    EXPECT_EQ(judged.coverage.not_compared[0],
-              (NotCompared{Kind::gradient,
-                           are_summands ? "each rank holds a summand of it" : "sparse layout", 1,
-                           "w"}));
+    EXPECT_EQ(
+        judged.coverage.not_compared[0],
+        (NotCompared{Kind::gradient,
+                     are_summands ? "each rank holds a summand of it" : "sparse layout", 1, "w"}));
     const JobRecord apart = judged_by_parameters(change, 1);
     EXPECT_EQ(verdict_of(apart), Verdict::violated);
     ASSERT_NE(first_difference(apart), nullptr);

@@ -6,8 +6,8 @@
 namespace lockstep {
 
 CellFacts facts_of(const CellEvidence& cell) {
-  CellFacts facts{analyse_collectives(cell), culprits(cell), {}, cell.is_job,
-                  all_finished(cell.exits)};
+  CellFacts facts{
+      analyse_collectives(cell), culprits(cell), {}, cell.is_job, all_finished(cell.exits)};
   for (const RankExit* end : facts.culprits) {
     if (!is_explained(facts.analysis, *end, cell)) facts.unexplained.push_back(end);
   }

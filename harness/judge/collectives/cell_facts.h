@@ -15,7 +15,7 @@ struct CellFacts {
   std::vector<const RankExit*> culprits;
   std::vector<const RankExit*> unexplained;  ///< culprits whose exit no mismatch explains
   bool is_job = false;
-  bool all_finished = true;                  ///< every rank finished
+  bool all_finished = true;  ///< every rank finished
   /// The rank that left all culprits alone, if no mismatch says more; else null.
   const RankExit* leaver = nullptr;
 };

@@ -42,8 +42,8 @@ std::optional<std::pair<std::string, std::string>> beginnings_of(std::string_vie
                                                                  std::string_view other) {
   for (std::size_t from = 0; from <= one.size();) {
     const std::string_view end = one.substr(from);
-    const bool is_end = other.ends_with(end) && (end.size() == other.size() ||
-                                                 other[other.size() - end.size() - 1] == '.');
+    const bool is_end = other.ends_with(end) &&
+                        (end.size() == other.size() || other[other.size() - end.size() - 1] == '.');
     if (is_end) {
       return std::pair(std::string(one.substr(0, from)),
                        std::string(other.substr(0, other.size() - end.size())));
@@ -178,10 +178,10 @@ std::string own_names_in_words(const std::vector<OwnModel>& models) {
   std::string text;
   for (const auto& [beginnings, those] : ranks) {
     const auto& [own, common] = beginnings;
-    text += fmt::format("{}{} name{} the parameters {}*, which are those of the other ranks named "
-                        "{}*: they were compared in their order",
-                        text.empty() ? "" : "; ", ranks_in_words(those),
-                        those.size() == 1 ? "s" : "", own, common);
+    text += fmt::format(
+        "{}{} name{} the parameters {}*, which are those of the other ranks named "
+        "{}*: they were compared in their order",
+        text.empty() ? "" : "; ", ranks_in_words(those), those.size() == 1 ? "s" : "", own, common);
   }
   return text;
 }

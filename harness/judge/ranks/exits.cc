@@ -126,12 +126,14 @@ std::string first_sentence(const std::string& text) {
 
 namespace {
 
-bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
+bool is_of_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+}
 
 /// Whether a word may be the name of a parameter or a module: "layers.1.mlp.weight".
 bool is_name(std::string_view word) {
   constexpr std::size_t kShortest = 6;
-  constexpr std::array<std::string_view, 7> kLibraries{"torch.", "http",  "www.",  "python",
+  constexpr std::array<std::string_view, 7> kLibraries{"torch.", "http",  "www.", "python",
                                                        "numpy.", "self.", "docs."};
   constexpr std::array<std::string_view, 6> kFiles{".py", ".cpp", ".h", ".cc", ".cu", ".so"};
   const auto point = word.find('.');
@@ -139,7 +141,8 @@ bool is_name(std::string_view word) {
   const auto begins_part = [](char c) {
     return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
   };
-  if (!is_long || !begins_part(word.front()) || !begins_part(word[word.rfind('.') + 1])) return false;
+  if (!is_long || !begins_part(word.front()) || !begins_part(word[word.rfind('.') + 1]))
+    return false;
   return std::ranges::none_of(kLibraries, [&](auto begin) { return word.starts_with(begin); }) &&
          std::ranges::none_of(kFiles, [&](auto end) { return word.ends_with(end); });
 }

@@ -334,7 +334,7 @@ class AgreementFold : public ClaimFold {
   UnevenSteps uneven_;
   std::set<std::string> after_step_;  ///< of a job: what is compared after the step
   std::string reason_;                ///< the first obstacle
-  std::string silent_rank_;  ///< a rank without observations, in words
+  std::string silent_rank_;           ///< a rank without observations, in words
 };
 
 }  // namespace

@@ -73,8 +73,8 @@ struct Explanation {
 void add_roots(const KnownSize& size, std::vector<Explanation>& known) {
   const double root = std::sqrt(static_cast<double>(size.count));
   if (root == std::floor(root)) return;
-  known.push_back({1 / root, RatioCause{CauseOfRatio::norm_of_copies, size.count, size.what},
-                   1 / root});
+  known.push_back(
+      {1 / root, RatioCause{CauseOfRatio::norm_of_copies, size.count, size.what}, 1 / root});
   known.push_back({root, RatioCause{CauseOfRatio::norm_of_part, size.count, size.what}, root});
 }
 

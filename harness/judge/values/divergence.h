@@ -34,7 +34,8 @@ class Divergence {
   void begin(const HeldTensor& place, const std::vector<std::vector<int>>& groups, double worst);
 
   Finding finding_;
-  std::vector<std::string> alike_;  ///< compared in the first step that differs, without a difference
+  std::vector<std::string>
+      alike_;               ///< compared in the first step that differs, without a difference
   std::string structural_;  ///< how dtype or shape differ, in words
 };
 

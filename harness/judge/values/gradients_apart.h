@@ -9,8 +9,8 @@
 namespace lockstep {
 
 /// Whether gradients of a job explain that its parameters differ by rounding. Equal parameters and
-/// equal gradients give equal updates. So if no gradient ever differed, nor any parameter before its
-/// step, ranks made another update, as little as that may have changed.
+/// equal gradients give equal updates. So if no gradient ever differed, nor any parameter before
+/// its step, ranks made another update, as little as that may have changed.
 class GradientsApart {
  public:
   /// `unshared`: names to leave out. It outlives this.

@@ -96,9 +96,8 @@ TEST(OwnModels, LeaveOutPartsThatOtherStagesTrain) {
   EXPECT_THAT(models[1].kept, ElementsAre("a"));
   EXPECT_FALSE(models[1].leaves_out(parameter("frozen")));
   // What a rank trains without a stage is no copy that it keeps.
-  const auto trained = models_of(
-      {{parameter("a", {4}, Phase::post_step, "stage 0")},
-       {parameter("a"), parameter("a", {4}, Phase::post_step)}});
+  const auto trained = models_of({{parameter("a", {4}, Phase::post_step, "stage 0")},
+                                  {parameter("a"), parameter("a", {4}, Phase::post_step)}});
   EXPECT_TRUE(trained[1].kept.empty());
 }
 

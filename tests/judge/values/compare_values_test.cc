@@ -73,7 +73,8 @@ TEST(RatioInWords, KnowsWholeMultiplesAndTheirParts) {
   EXPECT_THAT(words_of(1.0 / 9, 3, 1e-6), HasSubstr("averaged three times"));
   EXPECT_THAT(words_of(16, 2, 1e-6), HasSubstr("counted 16 times"));
   EXPECT_THAT(words_of(1.0 / 16, 3, 1e-6), HasSubstr("divided by 16"));
-  EXPECT_EQ(words_of(17.0 / 16, 16, 1e-6), "17/16: one of 16 ranks counted twice, if they are alike");
+  EXPECT_EQ(words_of(17.0 / 16, 16, 1e-6),
+            "17/16: one of 16 ranks counted twice, if they are alike");
   EXPECT_EQ(words_of(16.0 / 15, 16, 1e-6), "16/15: divided by 15, where there are 16 ranks");
 }
 

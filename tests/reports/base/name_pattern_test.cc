@@ -14,7 +14,8 @@ TEST(PatternOfNames, IsTheShortestThatFitsAllAndNoOther) {
   const Texts adapters{"m.0.lora_A.d.weight", "m.1.lora_A.d.weight"};
   EXPECT_EQ(pattern_of(adapters, {"m.0.lora_B.d.weight", "m.0.base.weight"}), "*.lora_A.*");
   EXPECT_EQ(pattern_of(adapters, {"m.0.lora_A.d.bias"}), "*.weight");
-  EXPECT_EQ(pattern_of(adapters, {"m.0.lora_A.d.bias", "m.0.lora_B.d.weight"}), "*.lora_A.*.weight");
+  EXPECT_EQ(pattern_of(adapters, {"m.0.lora_A.d.bias", "m.0.lora_B.d.weight"}),
+            "*.lora_A.*.weight");
   EXPECT_EQ(pattern_of({"head.w", "head.b"}, {"body.w", "body.b"}), "head.*");
   EXPECT_EQ(pattern_of({"a.0.bias", "a.1.bias"}, {"b.0.bias", "a.0.w"}), "a.*.bias");
 }
