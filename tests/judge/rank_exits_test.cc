@@ -7,6 +7,7 @@
 
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/judge.h"
+#include "harness/judge/ranks/exits.h"
 #include "tests/judge/literal_evidence.h"
 
 namespace lockstep {
@@ -23,6 +24,25 @@ ClaimResult judge_ends(const std::vector<RankExit>& exits) {
 }
 
 std::string sentence_of(const RankExit& end) { return judge_ends({end}).findings.at(0).sentence; }
+
+TEST(ErrorsOfJobs, AreToldWithTheSentenceThatNamesATensor) {
+  EXPECT_EQ(
+      telling_sentences(
+          "RuntimeError: Expected to mark a variable ready only once. This error is caused by "
+          "one of the following reasons: 1) Use of torch.nn.parallel in train.py. Training "
+          "loop.2) Reused parameters.\nParameter at index 5 with name block.down.bias has been "
+          "marked as ready twice. This means more."),
+      "RuntimeError: Parameter at index 5 with name block.down.bias has been marked as ready "
+      "twice. Expected to mark a variable ready only once.");
+  EXPECT_EQ(telling_sentences("ValueError: bad layers.0.weight. See /a/b.c.d or torch.nn.Linear."),
+            "ValueError: bad layers.0.weight.");
+  for (const char* none : {"ValueError: no. See https://pytorch.org/docs.html for more.",
+                           "OSError: cannot read /data/set.part.bin. Version 2.10.1 is old.",
+                           "KeyError: 'x'. In train.py and kernel.cu."}) {
+    EXPECT_EQ(telling_sentences(none), first_sentence(none));
+  }
+  EXPECT_EQ(telling_sentences(""), "");
+}
 
 TEST(Endings, ThatAreNotKnownAreUndecided) {
   EXPECT_EQ(judge_ends({}).verdict, Verdict::undecided);

@@ -4,6 +4,7 @@ A case is LAYOUT, LAYOUT-FAULT, LAYOUT@SEED or ddp-drawn@SEED, and is observed i
 with the number of ranks after LAYOUT. All layouts see the same 8 samples of a step, and have the same loss: the mean over the
 samples. With @SEED the model, the optimizer, its learning rate and the fault are drawn; a drawn fault is printed."""
 
+import copy
 import random
 
 from observed import train_all
@@ -258,6 +259,110 @@ def tensor_parallel(fault):
     train(module, module, optimizer_of(module.parameters()), before_step=twice if fault == "twice" else None)
 
 
+def sequence_parallel(fault):
+    """The norm is on all ranks, and each normalises the rows of its part."""
+    from torch.distributed.tensor import DTensor, Replicate, Shard
+    from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel, SequenceParallel,
+                                                   parallelize_module)
+
+    module = model()
+    mesh = dist.device_mesh.init_device_mesh("cpu", (dist.get_world_size(),), mesh_dim_names=("tp",))
+    parallelize_module(module, mesh, {"norm": SequenceParallel(sequence_dim=0),
+                                      "second": ColwiseParallel(input_layouts=Shard(0)),
+                                      "head": RowwiseParallel(output_layouts=Replicate())})
+
+    def before_step(step, whole):
+        for parameter in whole.first.parameters():  # of its own rows
+            dist.all_reduce(parameter.grad)
+        for parameter in whole.norm.parameters():
+            if fault == "drawn" and step >= case.faulty_step:
+                parameter.grad.to_local().mul_(case.factor)
+            if fault == "local":
+                parameter.grad = DTensor.from_local(parameter.grad.to_local(), mesh, [Replicate()], run_check=False)
+
+    train(module, module, optimizer_of(module.parameters(), foreach=False), own, before_step)
+
+
+def scheduled(fault, schedule_type):
+    """A pipeline of torch, whose ranks keep the whole model that it was cut out of."""
+    from torch.distributed.pipelining import PipelineStage
+
+    whole, rank = model(), dist.get_rank()
+    names = (("first", "norm"), ("second", "head"))[rank]
+    module = nn.ModuleDict({name: part for name, part in whole.named_children() if name in names})
+    module.forward = (lambda rows: torch.tanh(module["norm"](module["first"](rows)))) if rank == 0 else (
+        lambda rows: module["head"](torch.relu(module["second"](rows))))
+    half = SAMPLES // 2
+    ends = torch.empty(half, 8), torch.empty(half, case.hidden), torch.empty(half, 4)
+    stage = PipelineStage(module, rank, 2, torch.device("cpu"), input_args=ends[rank], output_args=ends[rank + 1])
+    schedule = schedule_type(stage, n_microbatches=2, loss_fn=lambda output, target: loss_of(output) / 2,
+                             scale_grads=False)
+    optimizer = optimizer_of(module.parameters())
+    for step in range(1, case.steps + 1):
+        optimizer.zero_grad()
+        if rank == 0:
+            schedule.step(samples(step))
+        else:
+            schedule.step(target=torch.zeros(SAMPLES, 4))
+        if fault == "drawn" and step >= case.faulty_step and rank == 0:
+            for parameter in module.parameters():
+                parameter.grad.mul_(case.factor)
+        optimizer.step()
+
+
+def gpipe(fault):
+    from torch.distributed.pipelining import ScheduleGPipe
+
+    scheduled(fault, ScheduleGPipe)
+
+
+def one_forward_one_backward(fault):
+    from torch.distributed.pipelining import Schedule1F1B
+
+    scheduled(fault, Schedule1F1B)
+
+
+states = {}  # of straight trainings, at the step after which they are resumed, by seed
+
+
+def straight(fault, resumed=False):
+    """Twelve steps, under dropout and a schedule. `resumed`: those after the first few, from a state of the same case."""
+    torch.manual_seed(case.seed)
+    module = nn.Sequential(nn.Linear(8, case.hidden), nn.Tanh(), nn.Dropout(0.1), nn.Linear(case.hidden, 4))
+    wrapped = nn.parallel.DistributedDataParallel(module)
+    optimizer = optimizer_of(module.parameters())
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.8)
+    torch.manual_seed(100 + dist.get_rank())
+    last = 1 + case.faulty_step
+    if resumed:
+        state = states[case.seed]
+        module.load_state_dict(state["module"])
+        if fault != "moments":
+            optimizer.load_state_dict(state["optimizer"])
+        scheduler.load_state_dict(state["scheduler"])
+        if fault in ("rate", "moments"):
+            for group in optimizer.param_groups:
+                group["lr"] = group["initial_lr"] if fault == "rate" else scheduler.get_last_lr()[0]
+        generator = state["generator"].clone()
+        if fault == "generators":  # those of rank 0 on all
+            dist.broadcast(generator, 0)
+        torch.set_rng_state(generator)
+    for step in range(last + 1 if resumed else 1, 13):
+        rows = samples(step - last if fault == "data" else step)
+        optimizer.zero_grad()
+        loss_of(wrapped(own(rows))).backward()
+        optimizer.step()
+        scheduler.step()
+        if not resumed and step == last:
+            states[case.seed] = {"module": {name: value.clone() for name, value in module.state_dict().items()},
+                                 "optimizer": copy.deepcopy(optimizer.state_dict()),
+                                 "scheduler": dict(scheduler.state_dict()), "generator": torch.get_rng_state()}
+
+
+def resumed(fault):
+    straight(fault, resumed=True)
+
+
 class Send(torch.autograd.Function):
     """Passes a tensor on to the next stage, and receives its gradient."""
 
@@ -295,7 +400,8 @@ def pipeline(fault):
 
 
 LAYOUTS = {"single": single, "ddp": ddp, "fully_shard": sharded, "hybrid": hybrid, "tp": tensor_parallel,
-           "pipeline": pipeline}
+           "pipeline": pipeline, "sp": sequence_parallel, "gpipe": gpipe, "1f1b": one_forward_one_backward,
+           "straight": straight, "resumed": resumed}
 
 
 def prepare(name):

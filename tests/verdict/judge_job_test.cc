@@ -368,6 +368,60 @@ TEST(GradientsOfAJob, ThatDoNotExistAreNotJudgedByTheParameters) {
   EXPECT_EQ(judged.results.size(), 2U);
 }
 
+/// A data-parallel job of two ranks that see the same samples.
+struct SeenSamples {
+  std::int64_t steps = 5;
+  bool moves_on = true;  ///< each step has a batch of its own
+  bool are_same = true;  ///< on both ranks
+  int calls_in_forward = 0;
+  std::string group = "";  ///< that the training named
+};
+
+JobRecord judged_with(const SeenSamples& seen) {
+  Job job(2);
+  for (std::int64_t step = 1; step <= seen.steps; ++step) {
+    for (int rank = 0; rank < 2; ++rank) {
+      const auto batch =
+          static_cast<float>((seen.moves_on ? step : 1) + (seen.are_same ? 0 : 9 * rank));
+      job.files()
+          .add(rank, step, "input 0", {batch, 1, 2}, {Kind::data, Phase::pre_forward, 0})
+          .replica_group = fmt::format("data {}", rank);
+      job.observe_gradient(rank, step);
+      job.observe_parameter(rank, step);
+      job.files().lose_values(rank, step);
+    }
+  }
+  job.record().calls_in_forward = seen.calls_in_forward;
+  if (!seen.group.empty()) job.record().groups = {{seen.group, 2, {0, 1}}};
+  job.write();
+  return job.judged();
+}
+
+TEST(SamplesOfAJob, ThatAllRanksShareAreAFinding) {
+  for (const SeenSamples& seen : {SeenSamples{}, SeenSamples{.group = "mesh_dp"}}) {
+    const JobRecord judged = judged_with(seen);
+    EXPECT_EQ(verdict_of(judged), Verdict::violated);
+    EXPECT_EQ(judged.symptom.kind, SymptomKind::same_samples);
+    ASSERT_FALSE(judged.results.back().findings.empty());
+    EXPECT_EQ(judged.results.back().findings[0].kind, FindingKind::same_samples);
+    EXPECT_EQ(judged.results.back().findings[0].places, 5);
+  }
+}
+
+TEST(SamplesOfAJob, ThatRanksMayShareAreANote) {
+  for (const SeenSamples& seen :
+       {SeenSamples{.steps = 3}, SeenSamples{.moves_on = false}, SeenSamples{.calls_in_forward = 2},
+        SeenSamples{.calls_in_forward = -1}, SeenSamples{.group = "mesh_tp"},
+        SeenSamples{.group = "ulysses"}}) {
+    const JobRecord judged = judged_with(seen);
+    EXPECT_EQ(verdict_of(judged), Verdict::holds);
+    EXPECT_THAT(judged.notes, testing::Contains(HasSubstr("ranks 0,1 saw the same samples in ")));
+  }
+  const JobRecord others = judged_with({.are_same = false});
+  EXPECT_EQ(verdict_of(others), Verdict::holds);
+  EXPECT_THAT(others.notes, testing::Not(testing::Contains(HasSubstr("same samples"))));
+}
+
 /// Ranks that begin with `tensors` parameters, of which the first `apart` are apart by `distance`.
 JobRecord judged_from_apart(int tensors, int apart, float distance) {
   Job job(2);
