@@ -172,7 +172,17 @@ std::optional<Symptom> symptom_of_values(const WrongValues& wrong,
   if (not_finite && (!wrong.parting || not_finite->step <= wrong.parting->step)) {
     return became_not_finite(*not_finite);
   }
-  if (wrong.parting) return ranks_differ(*wrong.parting, wrong.first, wrong_step);
+  if (wrong.parting) {
+    Symptom symptom = ranks_differ(*wrong.parting, wrong.first, wrong_step);
+    const Finding* const first = first_finding(results, Predicate::agree_across_ranks);
+    const bool is_of_start = first && first->kind == FindingKind::initial_weights_differ &&
+                             first->step == wrong.parting->step;
+    if (is_of_start && !wrong.first) {
+      symptom.text = fmt::format("ranks differ before step {} (initial weights): {}", first->step,
+                                 first->tensor);
+    }
+    return symptom;
+  }
   const Finding* finding = first_finding(results, Predicate::equal_reference);
   if (!finding) return std::nullopt;
   return agree_but_wrong(*finding, wrong.is_known_to_agree);

@@ -116,6 +116,13 @@ LISTED = {
     ("docs/comparing.md", "lockstep watch --data --out one -- python train.py"): Listed(status=3, slow=True),
     ("docs/comparing.md", "lockstep watch --data --out eight -- torchrun --nproc-per-node 8 train.py"): EIGHT,
     ("docs/comparing.md", "lockstep diff reference/w2 divided-twice/w2"): Listed(status=1),
+    ("docs/comparing.md", "lockstep watch --data --out runs/straight -- torchrun --nproc-per-node 2 train.py"):
+        Listed(cannot="its train.py has checkpoints; tests/layouts resumes trainings"),
+    ("docs/comparing.md",
+     "lockstep watch --data --out runs/resumed -- torchrun --nproc-per-node 2 train.py --resume step-100.pt"):
+        Listed(cannot="its train.py has checkpoints; tests/layouts resumes trainings"),
+    ("docs/comparing.md", "lockstep diff --align A=101,B=1 runs/straight runs/resumed"):
+        Listed(cannot="needs those runs"),
     ("docs/faq.md", "lockstep run loss-on-unwrapped-module --launcher 'mpirun -n {ranks}'"): Listed(slow=True),
     ("docs/faq.md", "xargs -d '\\n' rm <build/release/install_manifest.txt"): Listed(
         before="rm build/release && mkdir build/release && touch a && echo $PWD/a >build/release/install_manifest.txt"),

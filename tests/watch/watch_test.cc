@@ -304,6 +304,11 @@ TEST(GradientsThatCannotBeCompared, AreToldApartFromTheirParameters) {
                         "the optimizer's step"));
 }
 
+TEST(InitialWeights, ThatDifferAreToldAsSuch) {
+  EXPECT_EQ(Trainings::get().judged("wrong_seed").symptom.text,
+            "ranks differ before step 1 (initial weights): 0.weight");
+}
+
 TEST(ModelInAnotherModule, IsSaid) {
   EXPECT_THAT(said_of(Trainings::get().judged("held_in_another_module")),
               testing::HasSubstr("note: rank 0 names the parameters net.*"));
