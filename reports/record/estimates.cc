@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kOfRest = 0.18;
 constexpr double kNearOne = 0.005;
-constexpr double kExact = 1e-12;
+constexpr double kSameAsOne = 1e-12;
 constexpr int kMostDigits = 4;
 
 /// Significant digits of a number with a relative error.
@@ -34,7 +34,7 @@ std::string number_in_words(double value, std::optional<double> error) {
 
 std::string ratio_in_words(double ratio, std::optional<double> error) {
   const double apart = ratio - 1;
-  if (std::abs(apart) <= kExact) return "1";
+  if (std::abs(apart) <= kSameAsOne) return "1";
   if (std::abs(apart) >= kNearOne) return number_in_words(ratio, error);
   return fmt::format("1 {} {}", apart < 0 ? '-' : '+', number_in_words(std::abs(apart), error));
 }
