@@ -8,6 +8,7 @@
 
 #include "harness/cli/option_values.h"
 #include "reports/base/error.h"
+#include "reports/base/plain_text.h"
 
 namespace lockstep {
 

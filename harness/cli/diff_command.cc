@@ -25,6 +25,7 @@
 #include "harness/record/environment.h"
 #include "harness/record/run_folder.h"
 #include "reports/base/error.h"
+#include "reports/base/plain_text.h"
 #include "reports/base/secrets.h"
 #include "reports/base/usage_error.h"
 #include "reports/formats/renderer.h"

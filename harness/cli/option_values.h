@@ -28,9 +28,6 @@ bool takes_value(const CLI::Option& option);
 /// again: without those that say only where and how it is reported.
 std::vector<std::string> options_given(const CLI::App& app);
 
-/// Splits "a,b" into its parts; an empty text into one empty part.
-std::vector<std::string> split(const std::string& text, char separator);
-
 /// Reads "0.5" (seconds). Throws Error (usage) unless it is from 0.001 to a week.
 std::chrono::milliseconds duration(const std::string& text);
 

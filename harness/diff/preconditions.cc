@@ -15,6 +15,7 @@
 #include "harness/diff/hyperparameters.h"
 #include "harness/diff/precision.h"
 #include "harness/judge/evidence/observations.h"
+#include "reports/base/plain_text.h"
 
 namespace lockstep {
 
@@ -249,13 +250,7 @@ Precondition compare_configurations(const JobRecord& a, const JobRecord& b, std:
     configuration.text = fmt::format("equal: {} settings", names.size());
     return configuration;
   }
-  const std::size_t shown = std::min<std::size_t>(differing.size(), 4);
-  configuration.text = fmt::format(
-      "differs: {}",
-      fmt::join(differing.begin(), differing.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
-  if (shown < differing.size()) {
-    configuration.text += fmt::format(" and {} more", differing.size() - shown);
-  }
+  configuration.text = "differs: " + listed(differing, 4);
   return configuration;
 }
 

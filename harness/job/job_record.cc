@@ -289,10 +289,7 @@ std::int64_t first_thinned(const std::map<int, RankFacts>& facts) {
 
 int calls_in_forward(const std::map<int, RankFacts>& facts) {
   int most = facts.empty() ? -1 : 0;
-  for (const auto& [rank, one] : facts) {
-    if (one.calls_in_forward < 0) return -1;
-    most = std::max(most, one.calls_in_forward);
-  }
+  for (const auto& [rank, one] : facts) most = most_calls(most, one.calls_in_forward);
   return most;
 }
 

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "harness/job/rank_facts.h"
 #include "harness/job/stall.h"
 #include "harness/record/run_folder.h"
 #include "harness/record/stall.h"
@@ -105,8 +106,7 @@ void add_machine(const fs::path& folder, const JobRecord& other, JobRecord& job)
   add_facts(other.skipped_by, job.skipped_by);
   job.skipped_steps = steps_of_both(job.skipped_steps, other.skipped_steps);
   job.thinned_after = earlier(job.thinned_after, other.thinned_after);
-  const bool is_known = job.calls_in_forward >= 0 && other.calls_in_forward >= 0;
-  job.calls_in_forward = is_known ? std::max(job.calls_in_forward, other.calls_in_forward) : -1;
+  job.calls_in_forward = most_calls(job.calls_in_forward, other.calls_in_forward);
   job.written_before = steps_of_both(job.written_before, other.written_before);
   job.writes_known_until = std::min(job.writes_known_until, other.writes_known_until);
   job.captured_updates = std::max(job.captured_updates, other.captured_updates);

@@ -1,5 +1,7 @@
 #include "harness/job/rank_facts.h"
 
+#include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string_view>
@@ -136,36 +138,45 @@ std::map<int, RankFacts> read_all_facts(const std::filesystem::path& folder) {
   return all;
 }
 
-std::string error_without_step(const std::filesystem::path& folder) {
-  std::map<std::pair<bool, std::string>, std::string> errors;  // those of ranks first
+namespace {
+
+/// Passes what processes of a job noted before they ended to `take`, with the name of its file. Of
+/// a process that was killed meanwhile a part is there, which says nothing.
+void for_each_note(const std::filesystem::path& folder, std::string_view ending,
+                   const std::function<void(const std::string&, const nlohmann::json&)>& take) {
   std::error_code missing;
   for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with("process-") || !name.ends_with(".error.json")) continue;
+    if (!name.starts_with("process-") || !name.ends_with(ending)) continue;
     try {
-      const auto json = nlohmann::json::parse(read_text(entry.path().string(), kLargestFacts));
-      const std::string rank = json.at("rank");
-      errors.emplace(std::pair(rank.empty(), rank + name),
-                     mask_secrets(json.at("error").get<std::string>()));
-    } catch (const std::exception&) {  // of a process that was killed
+      take(name, nlohmann::json::parse(read_text(entry.path().string(), kLargestFacts)));
+    } catch (const std::exception&) {
+      continue;
     }
   }
+}
+
+}  // namespace
+
+std::string error_without_step(const std::filesystem::path& folder) {
+  std::map<std::pair<bool, std::string>, std::string> errors;  // those of ranks first
+  for_each_note(folder, ".error.json", [&](const std::string& name, const nlohmann::json& note) {
+    const std::string rank = note.at("rank");
+    errors.emplace(std::pair(rank.empty(), rank + name),
+                   mask_secrets(note.at("error").get<std::string>()));
+  });
   return errors.empty() ? "" : errors.begin()->second;
 }
 
 std::map<std::int64_t, int> signals_of_processes(const std::filesystem::path& folder) {
   std::map<std::int64_t, int> signals;
-  std::error_code missing;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with("process-") || !name.ends_with(".signal.json")) continue;
-    try {
-      const auto json = nlohmann::json::parse(read_text(entry.path().string(), kLargestElsewhere));
-      signals[whole_number<std::int64_t>(json, "process")] = whole_number<int>(json, "signal");
-    } catch (const std::exception&) {  // of a launcher that was killed
-    }
-  }
+  for_each_note(folder, ".signal.json", [&](const std::string&, const nlohmann::json& note) {
+    const int signal = whole_number<int>(note, "signal");
+    signals[whole_number<std::int64_t>(note, "process")] = signal;
+  });
   return signals;
 }
+
+int most_calls(int one, int other) { return one < 0 || other < 0 ? -1 : std::max(one, other); }
 
 }  // namespace lockstep

@@ -73,6 +73,9 @@ std::string error_without_step(const std::filesystem::path& folder);
 /// malformed say nothing.
 std::map<std::int64_t, int> signals_of_processes(const std::filesystem::path& folder);
 
+/// The larger of two numbers of calls, of which -1 is unknown: with it, so are both together.
+int most_calls(int one, int other);
+
 /// The facts of all of them, by rank.
 std::map<int, RankFacts> read_all_facts(const std::filesystem::path& folder);
 

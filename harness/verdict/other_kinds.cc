@@ -1,7 +1,6 @@
 #include "harness/verdict/other_kinds.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -15,6 +14,7 @@
 #include "harness/judge/evidence/words.h"
 #include "harness/judge/values/held_tensors.h"
 #include "reports/base/name_pattern.h"
+#include "reports/base/plain_text.h"
 
 namespace lockstep {
 
@@ -35,13 +35,21 @@ struct Course {
 /// The tensors of a kind over all steps, as far as ranks hold copies.
 class Courses {
  public:
-  Courses(const StepReader& evidence, const Claim& claim) {
-    for (const std::int64_t number : evidence.steps()) {
-      const auto step = evidence.at(number);
-      for (const HeldTensor& tensor : held_tensors(*step, claim, {})) add(number, tensor);
-      last_ = number;
-    }
-    if (claim.kind == Kind::random_state) leave_out_idle();
+  explicit Courses(const Claim& claim) : claim_(claim) {}
+
+  const Claim& claim() const { return claim_; }
+
+  void see(const StepView& step) {
+    for (const HeldTensor& tensor : held_tensors(step, claim_, {})) add(step.number(), tensor);
+    last_ = step.number();
+  }
+
+  /// Leaves out generators that nothing draws from: their states say nothing. After all steps.
+  void leave_out_idle() {
+    if (claim_.kind != Kind::random_state) return;
+    std::erase_if(courses_, [&](const auto& course) {
+      return course.second.compared > 1 && !moving_.contains(course.first);
+    });
   }
 
   std::vector<std::string> compared() const {
@@ -81,18 +89,10 @@ class Courses {
     course.last = step;
   }
 
-  /// Generators that nothing draws from: their states say nothing.
-  void leave_out_idle() {
-    for (const auto& [name, course] : courses_) {
-      if (course.compared > 1 && !moving_.contains(name)) idle_.insert(name);
-    }
-    for (const std::string& name : idle_) courses_.erase(name);
-  }
-
+  Claim claim_;
   std::map<std::string, Course> courses_;                 ///< by name
   std::map<std::pair<std::string, int>, Digest> values_;  ///< the first, by name and rank
   std::set<std::string> moving_;                          ///< names of values that change
-  std::set<std::string> idle_;
   std::int64_t last_ = 0;
 };
 
@@ -100,11 +100,9 @@ class Courses {
 std::string names_in_words(const std::vector<std::string>& names,
                            const std::vector<std::string>& others) {
   constexpr std::size_t kShown = 3;
-  if (names.size() <= kShown) return fmt::format("{}", fmt::join(names, ", "));
-  const std::string pattern = pattern_of(names, others);
-  return pattern.empty()
-             ? fmt::format("{}, {}, {} and {} more", names[0], names[1], names[2], names.size() - 3)
-             : fmt::format("{} tensors {}", names.size(), pattern);
+  const std::string pattern = names.size() > kShown ? pattern_of(names, others) : "";
+  return pattern.empty() ? listed(names, kShown)
+                         : fmt::format("{} tensors {}", names.size(), pattern);
 }
 
 std::string in_words(const Course& course, std::int64_t last) {
@@ -137,18 +135,40 @@ std::set<std::string> alone_in(const StepReader& evidence, const Claim& claim) {
   return alone;
 }
 
-/// Buffers agree before a forward pass, if at all: each rank may count its own samples in between.
-Claim claim_of(const StepReader& evidence, Kind kind) {
-  const Claim before = agree_across_ranks(kind, Phase::pre_forward);
-  const bool has_before = std::ranges::any_of(
-      evidence.tensors(), [&](const auto& observed) { return concerns(before, observed.first); });
-  return has_before ? before : agree_across_ranks(kind, Phase::post_step);
+/// Of each kind that was observed, where ranks are compared: buffers agree before a forward pass,
+/// if at all, since each rank may count its own samples in between.
+std::vector<Courses> observed_kinds(const StepReader& evidence) {
+  std::vector<Courses> kinds;
+  for (const Kind kind : {Kind::buffer, Kind::optimizer_state, Kind::random_state}) {
+    for (const Phase phase : {Phase::pre_forward, Phase::post_step}) {
+      const Claim claim = agree_across_ranks(kind, phase);
+      const bool is_observed = std::ranges::any_of(evidence.tensors(), [&](const auto& observed) {
+        return concerns(claim, observed.first);
+      });
+      if (!is_observed) continue;
+      kinds.emplace_back(claim);
+      break;
+    }
+  }
+  return kinds;
 }
 
-std::string in_words(const StepReader& evidence, Kind kind) {
-  const Claim claim = claim_of(evidence, kind);
+/// The same with all steps, which are read once, and only if there is such a kind.
+std::vector<Courses> courses_in(const StepReader& evidence) {
+  std::vector<Courses> kinds = observed_kinds(evidence);
+  if (kinds.empty()) return kinds;
+  for (const std::int64_t number : evidence.steps()) {
+    const auto step = evidence.at(number);
+    for (Courses& kind : kinds) kind.see(*step);
+  }
+  for (Courses& kind : kinds) kind.leave_out_idle();
+  return kinds;
+}
+
+std::string in_words(const StepReader& evidence, const Courses& courses) {
+  const Claim& claim = courses.claim();
+  const Kind kind = *claim.kind;
   const std::set<std::string> alone = alone_in(evidence, claim);
-  const Courses courses(evidence, claim);
   const std::vector<std::string> compared = courses.compared();
   if (compared.empty() && alone.empty()) return "";
   const std::string left = alone.empty()
@@ -214,8 +234,8 @@ std::string modules_in_words(const StepReader& evidence) {
 
 std::vector<std::string> other_kinds_in_words(const StepReader& evidence) {
   std::vector<std::string> sentences;
-  for (const Kind kind : {Kind::buffer, Kind::optimizer_state, Kind::random_state}) {
-    std::string sentence = in_words(evidence, kind);
+  for (const Courses& courses : courses_in(evidence)) {
+    std::string sentence = in_words(evidence, courses);
     if (!sentence.empty()) sentences.push_back(std::move(sentence));
   }
   std::string passes = backward_passes_in_words(evidence);

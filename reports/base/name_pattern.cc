@@ -8,6 +8,8 @@
 #include <set>
 #include <string_view>
 
+#include "reports/base/plain_text.h"
+
 namespace lockstep {
 
 namespace {
@@ -15,17 +17,7 @@ namespace {
 constexpr std::size_t kShownNames = 3;
 constexpr std::size_t kMostParts = 12;  ///< of a name; longer ones have no pattern
 
-using Parts = std::vector<std::string_view>;
-
-Parts parts_of(std::string_view name) {
-  Parts parts;
-  for (std::size_t begin = 0; begin <= name.size();) {
-    const std::size_t point = std::min(name.find('.', begin), name.size());
-    parts.push_back(name.substr(begin, point - begin));
-    begin = point + 1;
-  }
-  return parts;
-}
+using Parts = std::vector<std::string>;
 
 /// Whether a name matches texts that `*` stands between. The first and the last one are at its
 /// ends.
@@ -40,19 +32,9 @@ bool matches(std::string_view name, const Parts& texts) {
   return name.size() >= at + texts.back().size() && name.ends_with(texts.back());
 }
 
-Parts texts_of(std::string_view pattern) {
-  Parts texts;
-  for (std::size_t begin = 0; begin <= pattern.size();) {
-    const std::size_t star = std::min(pattern.find('*', begin), pattern.size());
-    texts.push_back(pattern.substr(begin, star - begin));
-    begin = star + 1;
-  }
-  return texts;
-}
-
 bool fits(const std::string& pattern, const std::vector<std::string>& names,
           const std::vector<std::string>& others) {
-  const Parts texts = texts_of(pattern);
+  const Parts texts = split(pattern, '*');
   return std::ranges::all_of(names, [&](const auto& name) { return matches(name, texts); }) &&
          std::ranges::none_of(others, [&](const auto& name) { return matches(name, texts); });
 }
@@ -136,7 +118,7 @@ std::string pattern_of(const std::vector<std::string>& names,
                        const std::vector<std::string>& others) {
   if (names.size() < 2) return "";
   std::vector<Parts> parts;
-  for (const std::string& name : names) parts.push_back(parts_of(name));
+  for (const std::string& name : names) parts.push_back(split(name, '.'));
   if (std::ranges::any_of(parts, [](const Parts& one) { return one.size() > kMostParts; })) {
     return "";
   }
@@ -156,11 +138,7 @@ std::string share_in_words(const std::vector<std::string>& names,
   if (names.size() < 2) return share;
   const std::string pattern = pattern_of(names, others);
   if (!pattern.empty()) return fmt::format("{}, all {}", share, pattern);
-  const std::size_t shown = std::min(names.size(), kShownNames);
-  std::string text = fmt::format(
-      "{}: {}", share, fmt::join(names.begin(), names.begin() + std::ptrdiff_t(shown), ", "));
-  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
-  return text;
+  return fmt::format("{}: {}", share, listed(names, kShownNames));
 }
 
 }  // namespace lockstep

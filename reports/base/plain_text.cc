@@ -1,6 +1,7 @@
 #include "reports/base/plain_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <sstream>
@@ -201,6 +202,25 @@ std::string folded(const std::string& text, std::size_t width, std::size_t hangi
     result += line + "\n";
   }
   return result;
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (;;) {
+    const auto end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == std::string::npos) return parts;
+    begin = end + 1;
+  }
+}
+
+std::string listed(const std::vector<std::string>& texts, std::size_t most) {
+  const std::size_t shown = std::min(texts.size(), most);
+  std::string text = fmt::format(
+      "{}", fmt::join(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (shown < texts.size()) text += fmt::format(" and {} more", texts.size() - shown);
+  return text;
 }
 
 std::string prefixed(const std::string& text, std::string_view prefix) {

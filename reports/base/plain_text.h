@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep {
 
@@ -51,6 +52,12 @@ template <std::integral Count>
 std::string counted(Count count, std::string_view noun) {
   return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
 }
+
+/// Splits "a,b" into its parts; an empty text into one empty part.
+std::vector<std::string> split(const std::string& text, char separator);
+
+/// "a, b, c and 2 more": the first texts, `most` of them.
+std::string listed(const std::vector<std::string>& texts, std::size_t most);
 
 /// Every line of `text` behind `prefix`.
 std::string prefixed(const std::string& text, std::string_view prefix);

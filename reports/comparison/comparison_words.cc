@@ -44,8 +44,6 @@ std::string name_in_words(const TensorDifference& one) {
 std::string tensors_in_words(const StepDifference& step) {
   const std::vector<const TensorDifference*> faults = faults_of(step);
   const TensorDifference& furthest = *faults.front();
-  std::vector<std::string> differing;
-  for (const TensorDifference* one : faults) differing.push_back(plain(one->name));
   const std::string pattern = plain(pattern_of_faults(step));
   const std::size_t all = tensors_of(step, furthest.quantity);
   const std::string many = faults.size() == all && all > 1

@@ -1,9 +1,7 @@
 #include "reports/comparison/tensor_words.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 
@@ -55,11 +53,7 @@ std::string size_in_words(const TensorDifference& one) {
 }
 
 std::string names_in_words(const std::vector<std::string>& names) {
-  const std::size_t shown = std::min(kShownNames, names.size());
-  std::string text = plain(fmt::format(
-      "{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", ")));
-  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
-  return text;
+  return plain(listed(names, kShownNames));
 }
 
 }  // namespace lockstep

@@ -31,8 +31,8 @@ struct OwnModel {
 /// with another number is another part of a model.
 std::vector<OwnModel> own_models(const std::vector<std::span<const ObservedTensor>>& tensors);
 
-/// "rank 0 names the parameters net.*, which are compared with *, in this order"; empty: all ranks
-/// have the same names.
+/// "rank 0 names the parameters net.*, which are those of the other ranks named *: they were
+/// compared in their order"; empty: all ranks have the same names.
 std::string own_names_in_words(const std::vector<OwnModel>& models);
 
 }  // namespace lockstep

@@ -78,15 +78,22 @@ void add_roots(const KnownSize& size, std::vector<Explanation>& known) {
   known.push_back({root, RatioCause{CauseOfRatio::norm_of_part, size.count, size.what}, root});
 }
 
+/// Adds those by one that counts twice, or not at all in a divisor.
+void add_one_off(const KnownSize& size, std::vector<Explanation>& known) {
+  const auto n = static_cast<double>(size.count);
+  known.push_back({(n + 1) / n, RatioCause{CauseOfRatio::counted_twice, size.count, size.what}, 1});
+  if (size.count < 3) return;  // the same as summed over both
+  known.push_back({n / (n - 1), RatioCause{CauseOfRatio::one_too_few, size.count, size.what}, 1});
+}
+
 /// Adds causes by one of the sizes of the job.
 void add_causes(const KnownSize& size, std::vector<Explanation>& known) {
   const auto n = static_cast<double>(size.count);
   known.push_back({1 / n, RatioCause{CauseOfRatio::divided_by, size.count, size.what}, 1 / n});
   known.push_back({n, RatioCause{CauseOfRatio::summed_over, size.count, size.what}, n});
   add_roots(size, known);
-  known.push_back({(n + 1) / n, RatioCause{CauseOfRatio::counted_twice, size.count, size.what}, 1});
-  if (size.count < 3) return;  // the same as others
-  known.push_back({n / (n - 1), RatioCause{CauseOfRatio::one_too_few, size.count, size.what}, 1});
+  add_one_off(size, known);
+  if (size.count < 3) return;  // the same as one counted twice
   known.push_back(
       {(n + 1) / 2, RatioCause{CauseOfRatio::counted_by_number, size.count, size.what}, 1});
 }
@@ -107,10 +114,7 @@ std::vector<Explanation> explanations(int world_size, const std::vector<KnownSiz
   };
   if (world_size > 1) {
     add_roots({world_size, "ranks"}, known);
-    known.push_back({(w + 1) / w, RatioCause{CauseOfRatio::counted_twice, world_size, "ranks"}, 1});
-  }
-  if (world_size > 2) {
-    known.push_back({w / (w - 1), RatioCause{CauseOfRatio::one_too_few, world_size, "ranks"}, 1});
+    add_one_off({world_size, "ranks"}, known);
   }
   for (const KnownSize& size : others) {
     if (size.count > 1) add_causes(size, known);

@@ -9,13 +9,17 @@
 
 namespace lockstep {
 
+/// Whether parameters differ before their step.
+bool GradientsApart::differ_before(const StepView& step) const {
+  const Claim start = agree_across_ranks(Kind::parameter, Phase::pre_forward);
+  return std::ranges::any_of(held_tensors(step, start, unshared_), [](const HeldTensor& place) {
+    return place.holders.size() > 1 && is_comparable(place) && groups_of(place).size() > 1;
+  });
+}
+
 void GradientsApart::see(const StepView& step, const std::set<std::string>& differing) {
   if (is_over_) return;
-  const Claim start = agree_across_ranks(Kind::parameter, Phase::pre_forward);
-  for (const HeldTensor& place : held_tensors(step, start, unshared_)) {
-    const bool is_compared = place.holders.size() > 1 && is_comparable(place);
-    if (is_compared && groups_of(place).size() > 1) have_differed_ = true;
-  }
+  have_differed_ = have_differed_ || differ_before(step);
   is_over_ = !differing.empty();
   const Claim claim = agree_across_ranks(Kind::gradient, Phase::pre_step);
   const std::vector<HeldTensor> gradients = held_tensors(step, claim, unshared_);

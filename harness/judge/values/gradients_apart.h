@@ -29,6 +29,8 @@ class GradientsApart {
   bool are_rounding() const { return rounding_.is_established(false); }
 
  private:
+  bool differ_before(const StepView& step) const;
+
   const std::set<std::string>& unshared_;
   RoundingDrift rounding_;
   bool have_differed_ = false;

@@ -40,20 +40,15 @@ bool RestoredStart::is_near(const StepView& step, const std::vector<Holder>& val
     if (values[i].value->statistics.non_finite != first.statistics.non_finite) return false;
     const auto apart = distance_between(step, values.front(), values[i]);
     if (!apart) return false;
-    const double margin = apart->absolute / scale / bound;
-    if (margin > 1) return false;
-    if (margin <= margin_) continue;
-    margin_ = margin;
-    tolerance_ = bound;
+    const double relative = apart->absolute / scale;
+    if (relative > bound) return false;
+    largest_apart_.add(relative, bound);
   }
   return true;
 }
 
 void RestoredStart::write(ClaimResult& result) const {
-  result.verdict = Verdict::holds;
-  result.margin = margin_;
-  result.tolerance = tolerance_;
-  result.tolerance_from = "rounding of a perturbation that was taken back";
+  largest_apart_.write(result, "rounding of a perturbation that was taken back");
 }
 
 }  // namespace lockstep

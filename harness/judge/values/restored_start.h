@@ -6,6 +6,7 @@
 
 #include "harness/judge/evidence/step_view.h"
 #include "harness/judge/values/distance.h"
+#include "harness/judge/values/tolerance.h"
 #include "reports/record/execution.h"
 
 namespace lockstep {
@@ -36,8 +37,7 @@ class RestoredStart {
 
   std::size_t near_ = 0;
   std::size_t far_ = 0;
-  double margin_ = 0;  ///< of the furthest
-  double tolerance_ = 0;
+  LargestMargin largest_apart_;
 };
 
 }  // namespace lockstep

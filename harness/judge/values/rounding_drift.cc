@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "harness/judge/values/tolerance.h"
 #include "harness/record/dtype.h"
 #include "harness/record/shard_runs.h"
 
@@ -132,9 +131,7 @@ void RoundingDrift::judge(const Pair& pair, double bound, double scale, double f
     }
     return;
   }
-  if (relative / bound <= margin_) return;
-  margin_ = relative / bound;
-  tolerance_ = bound;
+  largest_apart_.add(relative, bound);
 }
 
 bool RoundingDrift::is_established(bool is_known) const {
@@ -143,10 +140,7 @@ bool RoundingDrift::is_established(bool is_known) const {
 }
 
 void RoundingDrift::write(ClaimResult& result) const {
-  result.verdict = Verdict::holds;
-  result.margin = margin_;
-  result.tolerance = tolerance_;
-  result.tolerance_from = "rounding of replicas that each rank computes";
+  largest_apart_.write(result, "rounding of replicas that each rank computes");
 }
 
 }  // namespace lockstep

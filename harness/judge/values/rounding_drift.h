@@ -8,6 +8,7 @@
 
 #include "harness/judge/values/distance.h"
 #include "harness/judge/values/held_tensors.h"
+#include "harness/judge/values/tolerance.h"
 #include "reports/record/execution.h"
 
 namespace lockstep {
@@ -73,8 +74,7 @@ class RoundingDrift {
   std::set<std::string> beyond_;           ///< names
   bool is_directed_ = false;               ///< most of a rank's tensors differ along themselves
   std::string open_;                       ///< the first tensor that is too small
-  double margin_ = 0;
-  double tolerance_ = 0;
+  LargestMargin largest_apart_;
 };
 
 }  // namespace lockstep

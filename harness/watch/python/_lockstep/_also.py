@@ -14,9 +14,12 @@ from _lockstep._rows import Named, Rows
 class Also:
     """Values after a step, of the kinds `asked`. They are compared, and decide nothing."""
 
-    def __init__(self, torch, asked):
+    def __init__(self, torch, asked, before_forward):
+        """`before_forward` is called with a module that has buffers, and with these by name, before its forward
+        passes, after the first step."""
         self._torch = torch
         self._asked = asked
+        self._before_forward = before_forward
         self._named = {}  # by kind and name
         self._buffers = None  # names and modules that own them
         self._seen_before = {}  # the step before whose forward pass the buffers of a module were observed, by id
@@ -52,22 +55,21 @@ class Also:
             named = self._named[kind, name] = Named(name, known, reason)
         rows.add(named, value, phase, kind)
 
-    def watch_buffers(self, before_forward):
-        """From now on `before_forward` is called with a module that has buffers, and with these by name, before its
-        forward passes: what DDP broadcasts to all ranks agrees there, and nowhere else. A compiler leaves the hook
-        out."""
+    def _watch_buffers(self):
+        """What DDP broadcasts to all ranks agrees before the forward passes, and nowhere else. A compiler leaves the
+        hooks out."""
         owned = {}
         for whole, (module, name) in self._buffers.items():
             owned.setdefault(id(module), (module, []))[1].append((whole, name))
         for module, names in owned.values():
-            module.register_forward_pre_hook(self._hook_of_buffers(names, before_forward))
+            module.register_forward_pre_hook(self._hook_of_buffers(names))
 
-    def _hook_of_buffers(self, names, before_forward):
+    def _hook_of_buffers(self, names):
         torch = self._torch
 
         def hook(module, args):
             if not torch.compiler.is_compiling() and module.training and torch.is_grad_enabled():
-                before_forward(module, names)
+                self._before_forward(module, names)
         return hook
 
     def observe_buffers(self, module, names, step, rows, left_out):
@@ -88,6 +90,7 @@ class Also:
                     for name in module._buffers:
                         whole = plain_name(prefix + "." + name if prefix else name)
                         self._buffers.setdefault(whole, (module, name))
+            self._watch_buffers()
         for whole, (module, name) in self._buffers.items():
             yield whole, module._buffers.get(name)
 

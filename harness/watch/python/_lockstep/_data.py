@@ -26,6 +26,8 @@ class Data:
 
     def _is_of_model(self):
         """Whether the innermost module that runs is the outermost but for DDP, which broadcasts buffers by itself."""
+        if len(self._forwards) > 2:
+            return False
         parallel = getattr(self._torch.nn.parallel, "DistributedDataParallel", ())
         is_inside = len(self._forwards) == 2 and isinstance(self._forwards[0], parallel)
         return is_inside or len(self._forwards) == 1 and not isinstance(self._forwards[0], parallel)

@@ -19,7 +19,8 @@ class Written:
 
     def take(self, tensors):
         """Other parameters, which are those of steps from now on."""
-        self._tensors = [getattr(tensor, "_local_tensor", tensor) for tensor in tensors]
+        tensors = [getattr(tensor, "_local_tensor", tensor) for tensor in tensors]
+        self._tensors = [tensor for tensor in tensors if not tensor.is_inference()]  # those have no count
 
     def end_step(self):
         self._seen = self._state()
@@ -29,7 +30,7 @@ class Written:
         return self._seen is not None and self._seen != self._state()
 
     def _state(self):
-        return [0 if tensor.is_inference() else (tensor._version, tensor.data_ptr()) for tensor in self._tensors]
+        return [(tensor._version, tensor.data_ptr()) for tensor in self._tensors]
 
 
 class WatchedOptimizer:

@@ -72,9 +72,8 @@ class Watcher:
         self._scalars = {}  # of `observe_value`, by name
         self._data = Data(torch)
         self._modules = Modules(torch, self) if settings.modules else None
-        self._also = Also(torch, settings.also) if settings.also else None
+        self._also = Also(torch, settings.also, self.before_buffers) if settings.also else None
         self._has_also = False  # in this step
-        self._has_buffer_hooks = False
         self._micro_batches = MicroBatches(self.before_accumulation)
         self._lock = threading.Lock()
         self._note_lock = threading.Lock()
@@ -310,7 +309,6 @@ class Watcher:
             if not self._has_also:
                 self._also.observe_process(self._watch, self._optimizers.left_out)
                 self._has_also = True
-                self._watch_buffers()
         if self._has_end(known):
             self._watch.end_step()
 
@@ -329,11 +327,6 @@ class Watcher:
         self._last_written = self._step
         if len(self._written) <= _MOST_SKIPS:
             self._written.append(self._step)
-
-    def _watch_buffers(self):
-        if "buffers" in self._settings.also and not self._has_buffer_hooks:
-            self._has_buffer_hooks = True
-            self._also.watch_buffers(self.before_buffers)
 
     def before_buffers(self, module, names):
         """A module with buffers is about to run."""
