@@ -58,6 +58,14 @@ TEST_F(InCode, IsInLockstepIfWatchedAfterTheModelWasBuilt) {
               HasSubstr("the gradients of 4 parameters were observed in each of up to 1 backward"));
 }
 
+TEST_F(InCode, LeavesNoHooksOfBuffersBehind) {
+  EXPECT_THAT(unwrapped(report_of(path("buffers")).out),
+              HasSubstr("buffers agree across ranks before the forward passes, 3 of them"));
+  const Outcome report = report_of(path("after_buffers"));
+  EXPECT_EQ(report.status, 0) << report.out;
+  EXPECT_THAT(unwrapped(report.out), HasSubstr("4 steps, 1 to 4"));
+}
+
 TEST_F(InCode, FindsAFaultAtItsStepAfterAnotherWatch) {
   const Outcome report = report_of(path("faulty"));
   EXPECT_EQ(report.status, 1) << report.out;

@@ -53,6 +53,16 @@ lockstep.watch(out=os.path.join(out, "after_model"), also=["micro-batches", "opt
 train(model, optimizer)
 lockstep.stop()
 
+# A watch of buffers leaves nothing behind that the next one, without them, meets.
+normed = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Linear(16, 4))
+wrapped, stepped = nn.parallel.DistributedDataParallel(normed), torch.optim.AdamW(normed.parameters())
+lockstep.watch(out=os.path.join(out, "buffers"), also="buffers")
+train(wrapped, stepped)
+lockstep.stop()
+lockstep.watch(out=os.path.join(out, "after_buffers"))
+train(wrapped, stepped)
+lockstep.stop()
+
 train(model, optimizer, fault_from=1)  # unobserved
 lockstep.watch(out=os.path.join(out, "faulty"), every=1)
 train(*made(), fault_from=3)

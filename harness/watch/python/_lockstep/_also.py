@@ -20,6 +20,7 @@ class Also:
         self._torch = torch
         self._asked = asked
         self._before_forward = before_forward
+        self._hooks = []  # handles of those on modules of the job
         self._named = {}  # by kind and name
         self._buffers = None  # names and modules that own them
         self._seen_before = {}  # the step before whose forward pass the buffers of a module were observed, by id
@@ -62,7 +63,12 @@ class Also:
         for whole, (module, name) in self._buffers.items():
             owned.setdefault(id(module), (module, []))[1].append((whole, name))
         for module, names in owned.values():
-            module.register_forward_pre_hook(self._hook_of_buffers(names))
+            self._hooks.append(module.register_forward_pre_hook(self._hook_of_buffers(names)))
+
+    def end(self):
+        """Leaves the modules of the job as they were: another watch may follow."""
+        while self._hooks:
+            self._hooks.pop().remove()
 
     def _hook_of_buffers(self, names):
         torch = self._torch

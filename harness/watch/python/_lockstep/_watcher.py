@@ -610,6 +610,8 @@ class Watcher:
         """Ends the observed training: later steps are not observed. `error`: the exception that ends it."""
         if self._watch is not None and not self._is_off:
             self._end(error)
+        if self._also is not None:
+            self._also.end()
         self._is_off = True
 
     def restart(self):
