@@ -123,8 +123,11 @@ std::string SideSteps::add_step_before(std::int64_t step, Tensors& before) {
   }
   if (has_untold_writes())
     return "they are written between steps, in a way that torch does not count";
-  if (!is_next) add_parameters(tensors_of(*files_.at(step - 1)), true, before);
-  if (is_next) std::move(after_.begin(), after_.end(), std::back_inserter(before));
+  if (is_next) {
+    std::move(after_.begin(), after_.end(), std::back_inserter(before));
+  } else {
+    add_parameters(tensors_of(*files_.at(step - 1)), true, before);
+  }
   return "";
 }
 

@@ -29,8 +29,7 @@ bool is_same_place(const Observation& a, const Observation& b) {
 
 /// Whether two rows at one place hold copies. Summands of other groups are added up instead.
 bool are_copies(const Observation& a, const Observation& b) {
-  const bool are_summands = a.is_summand && b.is_summand;
-  return a.is_summand == b.is_summand && (!are_summands || a.replica_group == b.replica_group);
+  return a.is_summand == b.is_summand && (!a.is_summand || a.replica_group == b.replica_group);
 }
 
 /// Whether two boxes in one tensor have elements in common that are not added up.
