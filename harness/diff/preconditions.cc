@@ -102,31 +102,30 @@ std::string values_in_words(const Settings& settings, const std::string& name) {
   return found == settings.end() ? "absent" : fmt::format("{}", fmt::join(found->second, " and "));
 }
 
-std::vector<const Observation*> random_states(const StepView& view, int rank) {
-  std::vector<const Observation*> states;
+/// The states of a rank's generators by name.
+std::map<std::string_view, const Observation*> random_states(const StepView& view, int rank) {
+  std::map<std::string_view, const Observation*> states;
   for (const Observation& one : view.observations(rank)) {
-    if (one.kind == Kind::random_state) states.push_back(&one);
+    if (one.kind == Kind::random_state) states.emplace(one.name, &one);
   }
   return states;
 }
 
 /// A generator whose state differs in a step: "torch cpu on rank 1"; empty: none does.
 std::string differing_generator(const StepView& a, const StepView& b, int ranks, bool& is_known) {
+  const auto of_0 = random_states(a, 0);
   for (int rank = 0; rank < ranks; ++rank) {
     const auto of_b = random_states(b, rank);
-    for (const Observation* const one : random_states(a, rank)) {
-      for (const Observation* const other : of_b) {
-        if (other->name != one->name) continue;
-        is_known = true;
-        if (is_same_value(*one, *other)) continue;
-        const auto of_0 = random_states(a, 0);
-        const bool is_of_rank_0 =
-            rank > 0 && std::ranges::any_of(of_0, [&](const auto* state) {
-              return state->name == one->name && is_same_value(*state, *other);
-            });
-        return fmt::format("{} on rank {}{}", one->name, rank,
-                           is_of_rank_0 ? ", where B has that of A's rank 0" : "");
-      }
+    for (const auto& [name, state] : random_states(a, rank)) {
+      const auto other = of_b.find(name);
+      if (other == of_b.end()) continue;
+      is_known = true;
+      if (is_same_value(*state, *other->second)) continue;
+      const auto first = of_0.find(name);
+      const bool is_of_rank_0 =
+          rank > 0 && first != of_0.end() && is_same_value(*first->second, *other->second);
+      return fmt::format("{} on rank {}{}", name, rank,
+                         is_of_rank_0 ? ", where B has that of A's rank 0" : "");
     }
   }
   return "";

@@ -143,17 +143,21 @@ class Assembly {
       }
       if (is_first_summand(part)) elements += element_count(part.value->local_shape);
     }
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        if (overlap(*parts_[i].value, *parts_[j].value)) {
-          return fmt::format("the parts of ranks {} and {} overlap", parts_[j].rank,
-                             parts_[i].rank);
-        }
-      }
-    }
+    std::string overlapping = overlap_of_parts();
+    if (!overlapping.empty()) return overlapping;
     const std::int64_t whole = element_count(first.global_shape);
     return elements == whole ? ""
                              : fmt::format("ranks hold {} of its {} elements", elements, whole);
+  }
+
+  std::string overlap_of_parts() const {
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (!overlap(*parts_[i].value, *parts_[j].value)) continue;
+        return fmt::format("the parts of ranks {} and {} overlap", parts_[j].rank, parts_[i].rank);
+      }
+    }
+    return "";
   }
 
   /// Whether no part before it lies at the same place, as other summands of it do.

@@ -194,6 +194,21 @@ LOCKSTEP_BOTH inline void add_up_lane(const TeamMemory& memory, std::uint32_t th
   sums->lanes[sketch][lane] = sum;
 }
 
+/// Adds the totals of the threads from `half` + `first` to those of the threads from `first` to
+/// before `end`.
+template <class Threads>
+LOCKSTEP_BOTH void include_half(Threads& threads, TeamMemory& memory, bool is_whole,
+                                std::uint32_t half, std::uint32_t first, std::uint32_t end) {
+  threads.each([&](std::uint32_t thread, ThreadState& state) {
+    if (thread < half + first || thread >= half + end) return;
+    memory.sums.totals[thread - half - first] = state.totals;
+  });
+  threads.each([&](std::uint32_t thread, ThreadState& state) {
+    if (thread < first || thread >= end) return;
+    include(state.totals, memory.sums.totals[thread - first], is_whole);
+  });
+}
+
 /// Writes the sums of totals and lanes of all threads to `sums`.
 template <class Threads>
 LOCKSTEP_BOTH void add_up(Threads& threads, TeamMemory& memory, bool is_whole, TensorSums* sums) {
@@ -205,14 +220,7 @@ LOCKSTEP_BOTH void add_up(Threads& threads, TeamMemory& memory, bool is_whole, T
     for (std::uint32_t first = 0; first < half; first += SharedSums::kTotals) {
       const std::uint32_t end =
           half - first < SharedSums::kTotals ? half : first + SharedSums::kTotals;
-      threads.each([&](std::uint32_t thread, ThreadState& state) {
-        if (thread < half + first || thread >= half + end) return;
-        memory.sums.totals[thread - half - first] = state.totals;
-      });
-      threads.each([&](std::uint32_t thread, ThreadState& state) {
-        if (thread < first || thread >= end) return;
-        include(state.totals, memory.sums.totals[thread - first], is_whole);
-      });
+      include_half(threads, memory, is_whole, half, first, end);
     }
   }
   threads.each([&](std::uint32_t thread, ThreadState& state) {

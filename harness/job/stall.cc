@@ -222,6 +222,27 @@ bool explains_an_end(const Stall& stall) {
   return !stall.is_over && (stall.is_open || has_begun);
 }
 
+namespace {
+
+ExitCause cause_of(StalledState state) {
+  if (state == StalledState::gone) return ExitCause::unseen;
+  return state == StalledState::stopped ? ExitCause::stopped : ExitCause::no_progress;
+}
+
+/// The end of a rank of a job that hangs.
+void set_hung(const Stall& stall, const StalledRank& rank, RankExit& end) {
+  end.kind = ExitKind::unfinished;
+  end.error.clear();
+  end.step = rank.steps + 1;
+  end.is_after_step = false;
+  end.cause = cause_of(rank.state);
+  if (end.cause != ExitCause::no_progress) return;
+  end.ended_ns = stall.seen_ns;
+  end.limit_s = stall.limit_s;
+}
+
+}  // namespace
+
 void add_stall(const Stall& stall, bool hangs, std::vector<RankExit>& exits) {
   if (!explains_an_end(stall)) return;
   for (const StalledRank& one : stall.ranks) {
@@ -231,17 +252,8 @@ void add_stall(const Stall& stall, bool hangs, std::vector<RankExit>& exits) {
     RankExit& end = *at;
     if (end.detail.empty()) end.detail = in_words(stall, one);
     // A rank that finished did not hang after all.
-    if (!hangs || one.state == StalledState::ended || end.kind == ExitKind::finished) continue;
-    end.kind = ExitKind::unfinished;
-    end.error.clear();
-    end.step = one.steps + 1;
-    end.is_after_step = false;
-    end.cause = one.state == StalledState::gone      ? ExitCause::unseen
-                : one.state == StalledState::stopped ? ExitCause::stopped
-                                                     : ExitCause::no_progress;
-    if (end.cause != ExitCause::no_progress) continue;
-    end.ended_ns = stall.seen_ns;
-    end.limit_s = stall.limit_s;
+    const bool has_ended = one.state == StalledState::ended || end.kind == ExitKind::finished;
+    if (hangs && !has_ended) set_hung(stall, one, end);
   }
 }
 

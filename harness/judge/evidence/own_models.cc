@@ -70,7 +70,7 @@ bool is_alike(const ObservedTensor& a, const ObservedTensor& b) {
 std::optional<std::pair<std::string, std::string>> beginnings_of(const Model& one,
                                                                  const Model& other) {
   if (one.empty() || one.size() != other.size()) return std::nullopt;
-  const auto found = beginnings_of(one[0]->name, other[0]->name);
+  auto found = beginnings_of(one[0]->name, other[0]->name);
   if (!found || without_digits(found->first) == without_digits(found->second)) return std::nullopt;
   const auto& [own, common] = *found;
   const std::vector<std::string_view> names = names_of(other);
@@ -107,29 +107,35 @@ const Model& common_model(const std::vector<Model>& models,
   return models[std::ranges::max_element(ranks, is_less)->front()];
 }
 
-/// Adds what each rank keeps of a pipeline: parameters that it holds in no stage, and others do.
-void add_kept(const std::vector<std::span<const ObservedTensor>>& tensors,
-              std::vector<OwnModel>& models) {
-  std::set<std::string_view> of_parts;
+/// The parameters of any rank's part of a pipeline.
+std::set<std::string_view> parameters_of_parts(
+    const std::vector<std::span<const ObservedTensor>>& tensors) {
+  std::set<std::string_view> names;
   for (const auto& rank : tensors) {
     for (const ObservedTensor& tensor : rank) {
       const bool is_of_part = tensor.kind == Kind::parameter && !tensor.replica_group.empty();
-      if (is_of_part) of_parts.insert(tensor.name);
+      if (is_of_part) names.insert(tensor.name);
     }
   }
-  for (std::size_t rank = 0; rank < tensors.size(); ++rank) {
-    std::set<std::string>& kept = models[rank].kept;
-    std::set<std::string_view> own;
-    for (const ObservedTensor& tensor : tensors[rank]) {
-      if (tensor.kind != Kind::parameter) continue;
-      if (tensor.replica_group.empty() && tensor.phase == Phase::pre_forward) {
-        if (of_parts.contains(tensor.name)) kept.insert(tensor.name);
-      } else {
-        own.insert(tensor.name);
-      }
+  return names;
+}
+
+/// What a rank keeps of a pipeline: parameters that it holds in no stage, and others do.
+std::set<std::string> kept_by(std::span<const ObservedTensor> rank,
+                              const std::set<std::string_view>& of_parts) {
+  std::set<std::string> kept;
+  std::set<std::string_view> own;
+  for (const ObservedTensor& tensor : rank) {
+    if (tensor.kind != Kind::parameter) continue;
+    const bool may_be_kept = tensor.replica_group.empty() && tensor.phase == Phase::pre_forward;
+    if (!may_be_kept) {
+      own.insert(tensor.name);
+    } else if (of_parts.contains(tensor.name)) {
+      kept.insert(tensor.name);
     }
-    std::erase_if(kept, [&](const std::string& name) { return own.contains(name); });
   }
+  std::erase_if(kept, [&](const std::string& name) { return own.contains(name); });
+  return kept;
 }
 
 bool has_name_in_model(Kind kind) {
@@ -151,7 +157,8 @@ std::string OwnModel::common_name(const ObservedTensor& tensor) const {
 
 std::vector<OwnModel> own_models(const std::vector<std::span<const ObservedTensor>>& tensors) {
   std::vector<OwnModel> found(tensors.size());
-  add_kept(tensors, found);
+  const std::set<std::string_view> of_parts = parameters_of_parts(tensors);
+  for (std::size_t i = 0; i < found.size(); ++i) found[i].kept = kept_by(tensors[i], of_parts);
   std::vector<Model> models;
   models.reserve(tensors.size());
   for (const auto& rank : tensors) models.push_back(model_in(rank));

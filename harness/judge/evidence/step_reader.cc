@@ -98,16 +98,18 @@ void StepReader::note_tensors() {
     if (!names.empty()) notes_.push_back(std::move(names));
   }
   for (std::size_t rank = 0; rank < observed.size(); ++rank) {
-    for (ObservedTensor tensor : observed[rank]) {
-      if (!models_.empty()) {
-        if (models_[rank].leaves_out(tensor)) continue;
-        tensor.name = models_[rank].common_name(tensor);
-      }
-      std::vector<int>& ranks = tensors_[std::move(tensor)];
-      const int number = static_cast<int>(rank);
-      if (ranks.empty() || ranks.back() != number) ranks.push_back(number);
-    }
+    for (const ObservedTensor& tensor : observed[rank]) note_tensor(static_cast<int>(rank), tensor);
   }
+}
+
+void StepReader::note_tensor(int rank, ObservedTensor tensor) {
+  if (!models_.empty()) {
+    const OwnModel& model = models_[static_cast<std::size_t>(rank)];
+    if (model.leaves_out(tensor)) return;
+    tensor.name = model.common_name(tensor);
+  }
+  std::vector<int>& ranks = tensors_[std::move(tensor)];
+  if (ranks.empty() || ranks.back() != rank) ranks.push_back(rank);
 }
 
 /// Rows were removed only where an index was believed. A rank that still has them, because the job

@@ -140,6 +140,7 @@ class StepReader {
   void note_journal(int rank);
   void note_step(int rank, const IndexedStep& step);
   void note_tensors();
+  void note_tensor(int rank, ObservedTensor tensor);
   void sort_steps();
   void read_collectives_of(int rank);
   void open_sketches_of(int rank);

@@ -164,7 +164,7 @@ bool has_name(std::string_view sentence) {
 /// The first sentence of a text after `begin` that has a name; empty: there is none.
 std::string named_sentence(const std::string& text) {
   for (std::size_t begin = 0; begin < text.size();) {
-    const std::string sentence = first_sentence(text.substr(begin));
+    std::string sentence = first_sentence(text.substr(begin));
     if (sentence.empty()) return "";
     if (has_name(sentence)) return sentence;
     begin = text.find(sentence, begin) + sentence.size();
@@ -184,7 +184,7 @@ std::string type_of(const std::string& text) {
 
 std::string telling_sentences(const std::string& text) {
   constexpr std::size_t kMostRead = 10000;
-  const std::string first = first_sentence(text);
+  std::string first = first_sentence(text);
   if (has_name(first)) return first;
   const std::string named = named_sentence(text.substr(0, kMostRead));
   if (named.empty()) return first;
