@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "harness/job/job_record.h"
+#include "harness/job/attempts.h"
 #include "reports/base/error.h"
 
 namespace lockstep {

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
+#include "harness/job/attempts.h"
 #include "harness/job/stall.h"
 #include "harness/record/environment.h"
 #include "harness/record/folder_lock.h"
+#include "harness/record/new_job.h"
 #include "harness/record/watched_progress.h"
 
 namespace lockstep {
@@ -19,7 +21,9 @@ bool is_judged(const Execution& execution) { return !execution.symptom.text.empt
 
 /// Ranks outlive a watch that was killed.
 bool has_live_rank(const JobRecord& job, const fs::path& folder) {
-  const auto ranks = read_all_progress(folder / job.folder);
+  // The record of a job whose watch was killed is that of its first attempt.
+  const JobRecord last = is_judged(job) ? job : attempt_of(job, count_attempts(job, folder));
+  const auto ranks = read_all_progress(folder / last.folder);
   return std::any_of(ranks.begin(), ranks.end(),
                      [](const auto& rank) { return is_alive(rank.second); });
 }

@@ -241,9 +241,18 @@ std::string title_of_command(std::vector<std::string> command) {
   return beginning(title, kMostOfATitle);
 }
 
+/// Of a rank that ended before its first step.
+void take_error(const ErrorWithoutStep& error, RankEndFacts& end) {
+  if (end.status.ended || end.status.raised || end.last_step > 0) return;
+  end.status.ended = end.status.raised = true;
+  end.status.error = error.error;
+  end.error_place = error.place;
+}
+
 /// How each rank ended, and which of them still train although the command ended.
 void take_exits(JobRecord& job, const fs::path& files, const std::map<int, RankFacts>& facts,
                 const std::map<int, WatchedProgress>& progress, const std::optional<Stall>& stall,
+                const std::map<std::int64_t, ErrorWithoutStep>& errors,
                 const std::optional<JobEnd>& end) {
   const std::map<std::int64_t, int> signals = signals_of_processes(files);
   std::vector<RankEndFacts> ends;
@@ -257,6 +266,8 @@ void take_exits(JobRecord& job, const fs::path& files, const std::map<int, RankF
     const auto signal =
         running == progress.end() ? signals.end() : signals.find(running->second.pid);
     if (signal != signals.end()) one.signal = signal->second;
+    const auto error = running == progress.end() ? errors.end() : errors.find(running->second.pid);
+    if (error != errors.end()) take_error(error->second, one);
     // A launcher that dies leaves ranks behind, whose files still grow.
     one.trains_on = end && running != progress.end() && trains_on(running->second);
     if (one.trains_on) job.left_running.push_back(rank);
@@ -345,11 +356,12 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   const std::map<int, WatchedProgress> progress = read_all_progress(files);
   find_ranks(job, facts, progress);
   const std::optional<Stall> stall = read_stall(files);
-  take_exits(job, files, facts, progress, stall, end);
+  const auto errors = errors_without_step(files);
+  take_exits(job, files, facts, progress, stall, errors, end);
   job.claims = claims_of(job, facts);
   if (stall) take_stall(job, *stall);
   take_facts(job, facts);
-  job.command_error = facts.empty() ? error_without_step(files) : "";
+  job.command_error = facts.empty() ? first_error(errors) : "";
   job.has_expected_error = has_expected_error(job);
   if (job.processes > 0) {
     seal(job, files, end.has_value());
@@ -361,21 +373,6 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
 std::string torch_of(const fs::path& files) {
   const auto facts = read_all_facts(files);
   return facts.empty() ? "" : facts.begin()->second.torch;
-}
-
-void take_up(RunRecord& run, const fs::path& folder) {
-  const bool is_here = run.environment.host == host_name();  // else its ranks are not seen
-  for (JobRecord& job : run.jobs) {
-    std::optional<JobEnd> end;
-    if (!job.left_running.empty() && is_here) {
-      end.emplace();
-      end->status = job.command_status.value_or(0);
-    } else if (job.processes != 0 || !job.exits.empty()) {
-      continue;
-    }
-    add_ranks(job, folder, end);
-    run.environment.torch_version = torch_of(folder / job.folder);
-  }
 }
 
 int exit_of(const JobRecord& job, const JobEnd& end, const std::vector<Comparison>& comparisons) {

@@ -23,11 +23,6 @@ void add_ranks(JobRecord& job, const std::filesystem::path& folder,
 /// The torch of the ranks whose files are in a folder; empty: unknown.
 std::string torch_of(const std::filesystem::path& files);
 
-/// Adds its ranks to a job whose record was saved at its start only: its watch still runs, ended
-/// without saving another one, or never was. The same for one whose command ended before its ranks;
-/// once none of them runs any more, its files are listed.
-void take_up(RunRecord& run, const std::filesystem::path& folder);
-
 /// How `lockstep watch` exits after a judged job: like the job if it failed, else by its verdict.
 /// `comparisons`: with a reference, which count like the verdict.
 /// The ranks of one machine of several decide nothing if they agree: 0. With `--expect`, only an

@@ -35,16 +35,19 @@ std::vector<int> ranks_here(const JobRecord& job) {
   return ranks;
 }
 
+/// Whether the ranks of another record are those that a job has on other machines.
+bool are_missing(const JobRecord& other, const JobRecord& job) {
+  const std::vector<int> ranks = ranks_here(other);
+  return other.world_size == job.world_size &&
+         std::includes(job.elsewhere.begin(), job.elsewhere.end(), ranks.begin(), ranks.end());
+}
+
 /// Whether a run may be about other ranks of the job.
 bool belongs_to(const RunRecord& run, const JobRecord& job) {
   if (!is_part(run)) return false;
   const JobRecord& other = run.jobs[0];
-  const bool is_same_job = other.world_size == job.world_size &&
-                           other.rendezvous == job.rendezvous &&
-                           other.agree_every == job.agree_every;
-  if (!is_same_job) return false;
-  const std::vector<int> ranks = ranks_here(other);
-  return std::includes(job.elsewhere.begin(), job.elsewhere.end(), ranks.begin(), ranks.end());
+  return other.rendezvous == job.rendezvous && other.agree_every == job.agree_every &&
+         are_missing(other, job);
 }
 
 JobPart part_of(const fs::path& folder, const JobRecord& job) {
@@ -139,15 +142,41 @@ void note_versions(const JoinedRun& other, RunRecord& run) {
                                   other.folders[0].string(), version));
 }
 
+/// Makes a job, or an earlier attempt, one of several machines.
+void begin_joining(const fs::path& folder, JobRecord& job) {
+  if (!job.parts.empty()) return;
+  job.parts.push_back(part_of(folder, job));
+  job.folder = job.parts[0].folder;
+  job.manifest.reset();
+  job.node.clear();
+}
+
+/// Earlier attempts of a job on another machine, if both saw the same ones.
+void add_attempts(const JoinedRun& other, JoinedRun& joined) {
+  const std::vector<JobRecord>& theirs = other.run.jobs[0].earlier_attempts;
+  std::vector<JobRecord>& ours = joined.run.jobs[0].earlier_attempts;
+  const bool are_the_same = std::equal(theirs.begin(), theirs.end(), ours.begin(), ours.end(),
+                                       [](const JobRecord& their, const JobRecord& our) {
+                                         return their.world_size > 0 && are_missing(their, our);
+                                       });
+  if (!are_the_same) {
+    joined.run.notes.emplace_back(
+        "the machines saw other attempts of the job before the last one: `lockstep report DIR` of "
+        "each has them");
+    ours.clear();
+    return;
+  }
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    begin_joining(joined.folders[0], ours[i]);
+    add_machine(other.folders[0], theirs[i], ours[i]);
+  }
+}
+
 void add_run(const JoinedRun& other, JoinedRun& joined) {
   JobRecord& job = joined.run.jobs[0];
-  if (job.parts.empty()) {
-    job.parts.push_back(part_of(joined.folders[0], job));
-    job.folder = job.parts[0].folder;
-    job.manifest.reset();
-    job.node.clear();
-  }
+  begin_joining(joined.folders[0], job);
   add_machine(other.folders[0], other.run.jobs[0], job);
+  add_attempts(other, joined);
   note_versions(other, joined.run);
   joined.folders.push_back(other.folders[0]);
 }

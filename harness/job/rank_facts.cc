@@ -140,16 +140,16 @@ std::map<int, RankFacts> read_all_facts(const std::filesystem::path& folder) {
 
 namespace {
 
-/// Passes what processes of a job noted before they ended to `take`, with the name of its file. Of
-/// a process that was killed meanwhile a part is there, which says nothing.
+/// Passes what processes of a job noted before they ended to `take`. Of a process that was killed
+/// meanwhile a part is there, which says nothing.
 void for_each_note(const std::filesystem::path& folder, std::string_view ending,
-                   const std::function<void(const std::string&, const nlohmann::json&)>& take) {
+                   const std::function<void(const nlohmann::json&)>& take) {
   std::error_code missing;
   for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("process-") || !name.ends_with(ending)) continue;
     try {
-      take(name, nlohmann::json::parse(read_text(entry.path().string(), kLargestFacts)));
+      take(nlohmann::json::parse(read_text(entry.path().string(), kLargestFacts)));
     } catch (const std::exception&) {
       continue;
     }
@@ -158,19 +158,25 @@ void for_each_note(const std::filesystem::path& folder, std::string_view ending,
 
 }  // namespace
 
-std::string error_without_step(const std::filesystem::path& folder) {
-  std::map<std::pair<bool, std::string>, std::string> errors;  // those of ranks first
-  for_each_note(folder, ".error.json", [&](const std::string& name, const nlohmann::json& note) {
-    const std::string rank = note.at("rank");
-    errors.emplace(std::pair(rank.empty(), rank + name),
-                   mask_secrets(note.at("error").get<std::string>()));
+std::map<std::int64_t, ErrorWithoutStep> errors_without_step(const std::filesystem::path& folder) {
+  std::map<std::int64_t, ErrorWithoutStep> errors;
+  for_each_note(folder, ".error.json", [&](const nlohmann::json& note) {
+    errors[whole_number<std::int64_t>(note, "process")] = {
+        note.at("rank"), mask_secrets(note.at("error").get<std::string>()), note.at("place")};
   });
-  return errors.empty() ? "" : errors.begin()->second;
+  return errors;
+}
+
+std::string first_error(const std::map<std::int64_t, ErrorWithoutStep>& errors) {
+  const auto first = std::ranges::min_element(errors, {}, [](const auto& one) {
+    return std::pair(one.second.rank.empty(), std::string_view(one.second.rank));
+  });
+  return first == errors.end() ? "" : first->second.error;
 }
 
 std::map<std::int64_t, int> signals_of_processes(const std::filesystem::path& folder) {
   std::map<std::int64_t, int> signals;
-  for_each_note(folder, ".signal.json", [&](const std::string&, const nlohmann::json& note) {
+  for_each_note(folder, ".signal.json", [&](const nlohmann::json& note) {
     const int signal = whole_number<int>(note, "signal");
     signals[whole_number<std::int64_t>(note, "process")] = signal;
   });

@@ -65,9 +65,18 @@ std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, in
 /// The ranks whose hooks wrote facts, ascending.
 std::vector<int> ranks_with_facts(const std::filesystem::path& folder);
 
-/// The error that ended a process of the job before an optimizer stepped in it: of a rank, if there
-/// is one; empty: none is known. Files that are malformed say nothing.
-std::string error_without_step(const std::filesystem::path& folder);
+/// The error that ended a process of the job before an optimizer stepped in it.
+struct ErrorWithoutStep {
+  std::string rank;  ///< as the launcher numbers it; empty: it may be no rank
+  std::string error;
+  std::string place;  ///< in the user's code: "train.py:31"; empty: unknown
+};
+
+/// Those errors, by process. Files that are malformed say nothing.
+std::map<std::int64_t, ErrorWithoutStep> errors_without_step(const std::filesystem::path& folder);
+
+/// The first of them: of a rank, if there is one; empty: there is none.
+std::string first_error(const std::map<std::int64_t, ErrorWithoutStep>& errors);
 
 /// The signals that ended processes of the job, as their launchers saw, by process. Files that are
 /// malformed say nothing.

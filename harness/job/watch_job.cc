@@ -11,7 +11,9 @@
 #include <filesystem>
 #include <optional>
 #include <thread>
+#include <utility>
 
+#include "harness/job/attempts.h"
 #include "harness/job/job_process.h"
 #include "harness/job/job_record.h"
 #include "harness/job/journal_thinner.h"
@@ -25,6 +27,7 @@
 #include "harness/launch/interruption.h"
 #include "harness/launch/launcher.h"
 #include "harness/record/folder_lock.h"
+#include "harness/record/new_job.h"
 #include "harness/record/run_folder.h"
 #include "harness/record/watch_control.h"
 #include "harness/record/watched_progress.h"
@@ -42,20 +45,20 @@ namespace fs = std::filesystem;
 /// For ranks that were asked to end.
 constexpr std::chrono::seconds kGrace(10);
 
-/// What the parent does while the job runs.
+/// What the parent does while an attempt of the job runs.
 class Meanwhile {
  public:
-  Meanwhile(const WatchRequest& request, const RunRecord& run, const fs::path& folder,
+  Meanwhile(const WatchRequest& request, RunRecord begun, const fs::path& folder,
             const JobProcess& process)
       : request_(request),
-        run_(run),
+        run_(std::move(begun)),
         folder_(folder),
         process_(process),
-        follower_(folder / run.jobs[0].folder),
-        control_(folder / run.jobs[0].folder),
-        stalls_(folder / run.jobs[0].folder, request.stall_s, !request.node.empty(), control_),
+        follower_(folder / run_.jobs[0].folder),
+        control_(folder / run_.jobs[0].folder),
+        stalls_(folder / run_.jobs[0].folder, request.stall_s, !request.node.empty(), control_),
         switch_(folder, !request.begins_off, control_),
-        thinner_(folder / run.jobs[0].folder, control_) {}
+        thinner_(folder / run_.jobs[0].folder, control_) {}
 
   void look() {
     follower_.look();
@@ -239,7 +242,7 @@ class Meanwhile {
   }
 
   const WatchRequest& request_;
-  const RunRecord& run_;
+  const RunRecord run_;
   const fs::path& folder_;
   const JobProcess& process_;
   RankFollower follower_;
@@ -259,6 +262,44 @@ class Meanwhile {
   bool has_asked_ = false;  ///< the ranks to keep values
   bool is_stalled_ = false;
   bool has_ended_job_ = false;
+};
+
+/// The attempts of a job, of which the last one runs.
+class Attempts {
+ public:
+  Attempts(const WatchRequest& request, const RunRecord& begun, const fs::path& folder,
+           const JobProcess& process)
+      : request_(request), begun_(begun), folder_(folder), process_(process) {
+    begin(1);
+  }
+
+  void look() {
+    if (const int number = count_attempts(begun_.jobs[0], folder_); number > number_) {
+      begin(number);
+      fmt::print(stderr, "lockstep: attempt {}: the launcher has begun the ranks again\n", number);
+    }
+    meanwhile_->look();
+  }
+
+  void finish() { meanwhile_->finish(); }
+
+  bool has_ended_job() const { return meanwhile_->has_ended_job(); }
+
+ private:
+  void begin(int number) {
+    meanwhile_.reset();  // its line on the terminal, too
+    RunRecord attempt = begun_;
+    attempt.jobs[0] = attempt_of(begun_.jobs[0], number);
+    meanwhile_.emplace(request_, std::move(attempt), folder_, process_);
+    number_ = number;
+  }
+
+  const WatchRequest& request_;
+  const RunRecord& begun_;
+  const fs::path& folder_;
+  const JobProcess& process_;
+  std::optional<Meanwhile> meanwhile_;
+  int number_ = 0;
 };
 
 /// A launcher may end a moment before its ranks. Those that train on are not waited for.
@@ -314,18 +355,19 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   JobProcess process(request.job, variables, request.place);
   JobEnd end;
   {
-    Meanwhile meanwhile(request, run, folder, process);
-    end = process.wait([&] { meanwhile.look(); });
-    meanwhile.finish();
-    end.is_cut = meanwhile.has_ended_job();
+    Attempts attempts(request, run, folder, process);
+    end = process.wait([&] { attempts.look(); });
+    attempts.finish();
+    end.is_cut = attempts.has_ended_job();
   }
   try {
-    wait_for_last_ranks(files);
+    const int attempts = count_attempts(run.jobs[0], folder);
+    wait_for_last_ranks(folder / attempt_of(run.jobs[0], attempts).folder);
     run.jobs[0].duration_s =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    add_ranks(run.jobs[0], folder, end);
+    add_attempts(run.jobs[0], folder, end);
     run.planned = counts_of(run);  // the claims follow from what the ranks observed
-    run.environment.torch_version = torch_of(files);
+    run.environment.torch_version = torch_of(folder / run.jobs[0].folder);
     judge_run(run, folder, {.fills_charts = request.fills_charts});
   } catch (...) {  // the job has ended, and its status must not be lost
     run.jobs[0].unsealed = caught_error().what();

@@ -123,11 +123,11 @@ void mask_machine(RunRecord& run) {
     mask_launcher(cell);
     cell.reproduce = cell.reproduce.substr(0, cell.reproduce.find(" --launcher "));
   }
-  for (JobRecord& job : run.jobs) {
+  for_each_attempt(run.jobs, [&](JobRecord& job) {
     mask_launcher(job);
     if (!job.node.empty()) job.node = kMasked;
     job.title = program_of(job.title);
-  }
+  });
   for (Comparison& comparison : run.comparisons) mask_machine(comparison);
 }
 

@@ -35,12 +35,12 @@ std::set<fs::path> named_folders(const fs::path& pack) {
       folders.insert(fs::path(one.folder).lexically_normal());
     };
     for (const CellRecord& cell : run.cells) add(cell);
-    for (const JobRecord& job : run.jobs) {
+    for_each_attempt(run.jobs, [&](const JobRecord& job) {
       add(job);
       for (const JobPart& part : job.parts) {
         folders.insert(fs::path(part.folder).lexically_normal());
       }
-    }
+    });
   } catch (const Error&) {
     folders.clear();
   }

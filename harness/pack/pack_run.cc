@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <system_error>
 
+#include "harness/job/attempts.h"
 #include "harness/job/going_on.h"
-#include "harness/job/job_record.h"
 #include "harness/pack/archive.h"
 #include "harness/pack/masked_record.h"
 #include "harness/pack/redaction.h"
@@ -31,9 +31,9 @@ void for_each_execution(RunRecord& run, const Work& work) {
   for (CellRecord& cell : run.cells) {
     if (cell.processes > 0) work(cell, execution_identity(cell.cell));
   }
-  for (JobRecord& job : run.jobs) {
+  for_each_attempt(run.jobs, [&](JobRecord& job) {
     if (job.processes > 0) work(job, execution_identity(job));
-  }
+  });
 }
 
 void require_ended(const RunRecord& run, const fs::path& folder) {
@@ -94,9 +94,9 @@ void note_contents(const PackRequest& request, const Redaction& redaction, RunRe
 
 /// The files of the run, sealed anew.
 void stage(RunRecord& run, const fs::path& source, const fs::path& folder, Redaction& redaction) {
-  for (const JobRecord& job : run.jobs) {
+  for_each_attempt(run.jobs, [&](const JobRecord& job) {
     if (redaction.is_asked_for()) stage_redacted_files(job, source, folder, redaction);
-  }
+  });
   for_each_execution(run, [&](Execution& execution, const std::string& identity) {
     if (!redaction.is_asked_for()) stage_files(execution, source, folder);
     if (!execution.manifest) return;
@@ -117,10 +117,10 @@ std::vector<std::string> files_below(const fs::path& folder) {
 /// Learns all names before the first one is replaced.
 void learn_all_names(const RunRecord& run, const fs::path& folder, Redaction& redaction) {
   if (!redaction.is_asked_for()) return;
-  for (const JobRecord& job : run.jobs) {
+  for_each_attempt(run.jobs, [&](const JobRecord& job) {
     learn_names_in_files(job, folder, redaction);
     learn_names(job, redaction);
-  }
+  });
   for (const Comparison& comparison : run.comparisons) learn_names(comparison, redaction);
 }
 

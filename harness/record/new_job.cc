@@ -44,4 +44,21 @@ RunRecord record_of_new_job(const std::string& title, std::int64_t agree_every) 
   return run;
 }
 
+JobRecord attempt_of(const JobRecord& first, int number) {
+  JobRecord attempt = first;
+  if (number == 1) return attempt;
+  attempt.manifest.reset();
+  attempt.id = fmt::format("{}-{}", first.id, number);
+  attempt.folder = fmt::format("{}-{}", first.folder, number);
+  return attempt;
+}
+
+JobRecord with_attempts(const JobRecord& first, int count) {
+  JobRecord last = attempt_of(first, count);
+  for (int number = 1; number < count; ++number) {
+    last.earlier_attempts.push_back(attempt_of(first, number));
+  }
+  return last;
+}
+
 }  // namespace lockstep

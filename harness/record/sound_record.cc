@@ -66,10 +66,10 @@ class Soundness {
     require_own_folders();
     for (const CellRecord& cell : run_.cells) by_folder_[cell.folder] = &cell;
     for (const CellRecord& cell : run_.cells) require(cell);
-    for (const JobRecord& job : run_.jobs) {
+    for_each_attempt(run_.jobs, [&](const JobRecord& job) {
       require(job);
       for (const Table& table : job.tables) require(table.spec);
-    }
+    });
     for (const Table& table : run_.tables) require(table.spec);
   }
 
@@ -97,7 +97,7 @@ class Soundness {
       refuse("a folder for each cell and each job", execution.folder);
     };
     for (const CellRecord& cell : run_.cells) require_new(cell);
-    for (const JobRecord& job : run_.jobs) require_new(job);
+    for_each_attempt(run_.jobs, require_new);
   }
 
   void require(const CellRecord& cell) const {

@@ -93,11 +93,15 @@ const StepReader* EvidenceOfRun::open(const Execution& execution, Writers writer
 
 /// Whether the files of a part of that job are in `folder`.
 bool EvidenceOfRun::has_part_in(const std::string& job_folder, const fs::path& folder) const {
-  return std::any_of(run_.jobs.begin(), run_.jobs.end(), [&](const JobRecord& job) {
-    return job.folder == job_folder &&
-           std::any_of(job.parts.begin(), job.parts.end(),
-                       [&](const JobPart& part) { return folder_ / part.folder == folder; });
+  bool has_part = false;
+  for_each_attempt(run_.jobs, [&](const JobRecord& job) {
+    const bool is_in_it =
+        job.folder == job_folder && std::ranges::any_of(job.parts, [&](const JobPart& part) {
+          return folder_ / part.folder == folder;
+        });
+    has_part = has_part || is_in_it;
   });
+  return has_part;
 }
 
 const CellRecord* EvidenceOfRun::cell_in(const std::string& folder) const {

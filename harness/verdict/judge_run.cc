@@ -347,7 +347,7 @@ void judge_cells(RunRecord& run, const fs::path& folder, EvidenceOfRun& evidence
                  const Reading& reading) {
   MeasuredTables tables(run);
   for (CellRecord& cell : run.cells) judge_cell(cell, folder, evidence, tables, reading);
-  for (JobRecord& job : run.jobs) judge_job(job, evidence, reading);
+  for_each_attempt(run.jobs, [&](JobRecord& job) { judge_job(job, evidence, reading); });
   check_repetitions(run, evidence);
   tables.write_to(run);
 }

@@ -5,6 +5,9 @@
 #include <sys/file.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <set>
 #include <string_view>
 #include <system_error>
 
@@ -75,6 +78,11 @@ void require_unused(const fs::path& folder) {
   }
 }
 
+int number_in(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text ? std::atoi(text) : 0;
+}
+
 bool has_ended(const fs::path& files, int rank) {
   return read_rank_status(rank_status_file(files, rank)).ended;
 }
@@ -90,11 +98,32 @@ bool has_earlier(const fs::path& files, const lockstep_watch_job& job) {
   return std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return has_ended(files, rank); });
 }
 
+/// Whether this process has joined a job in a folder: its next training is no other attempt.
+bool is_joined_before(const fs::path& folder) {
+  static std::mutex mutex;
+  static std::set<fs::path> joined;
+  const std::lock_guard lock(mutex);
+  return !joined.insert(folder).second;
+}
+
+/// The number of the attempt that this process belongs to, from 1. torchrun counts, on each
+/// machine, only the attempts that failed there.
+int number_of_attempt(const JobRecord& first, const fs::path& folder,
+                      const lockstep_watch_job& job) {
+  const bool is_joined = is_joined_before(folder);
+  if (number_in("TORCHELASTIC_MAX_RESTARTS") < 1) return 1;
+  int number = std::max(number_in("TORCHELASTIC_RESTART_COUNT"), 0) + 1;
+  while (!is_joined && has_earlier(folder / attempt_of(first, number).folder, job)) ++number;
+  return number;
+}
+
+Error earlier_job(const fs::path& folder) {
+  return refused(folder, "it holds an earlier job, and results are never overwritten",
+                 "Name a new folder");
+}
+
 void require_same(const JobRecord& found, const fs::path& folder, const lockstep_watch_job& job) {
-  if (found.unsealed != kOpen || has_earlier(folder / found.folder, job)) {
-    throw refused(folder, "it holds an earlier job, and results are never overwritten",
-                  "Name a new folder");
-  }
+  if (found.unsealed != kOpen) throw earlier_job(folder);
   const bool is_known = found.world_size > 0 && job.world_size > 0;
   if (is_known && found.world_size != job.world_size) {
     throw refused(folder,
@@ -108,14 +137,30 @@ void require_same(const JobRecord& found, const fs::path& folder, const lockstep
   }
 }
 
-/// The job whose record is in the folder.
+/// The first attempt of a job.
+const JobRecord& first_attempt(const JobRecord& job) {
+  return job.earlier_attempts.empty() ? job : job.earlier_attempts[0];
+}
+
+/// The attempt of the job whose record is in the folder.
 JobRecord joined(const fs::path& folder, const lockstep_watch_job& job) {
   const RunRecord run = load_record(folder);
-  if (run.jobs.size() != 1 || !run.cells.empty() || run.jobs[0].folder != kJobFolder) {
+  if (run.jobs.size() != 1 || !run.cells.empty() ||
+      first_attempt(run.jobs[0]).folder != kJobFolder) {
     throw not_empty(folder.string());
   }
-  require_same(run.jobs[0], folder, job);
-  return run.jobs[0];
+  const JobRecord& first = first_attempt(run.jobs[0]);
+  const int number = number_of_attempt(first, folder, job);
+  JobRecord attempt = attempt_of(first, number);
+  if (has_earlier(folder / attempt.folder, job)) throw earlier_job(folder);
+  if (number == 1) require_same(first, folder, job);  // others may have other numbers of ranks
+  return attempt;
+}
+
+/// The number of the attempt with these files.
+int number_in_name(const fs::path& files, const JobRecord& first) {
+  const std::string name = files.filename();
+  return std::max(std::atoi(name.c_str() + std::min(first.folder.size() + 1, name.size())), 1);
 }
 
 void make_files(const fs::path& files) {
@@ -141,16 +186,18 @@ JoinedJob join_job(const lockstep_watch_job& job) {
   require_possible(job);
   const fs::path folder = string_of(job.folder);
   if (folder.empty()) return job_in_new_folder(job);
-  const fs::path files = folder / kJobFolder;
   if (!fs::exists(folder / kRecord)) {
     require_unused(folder);
     make_private_folder(folder, readers_of(job));
-    make_files(files);
-    const RunRecord run = record_of(job);
-    if (write_new_file(folder / kRecord, render_json(run))) return {files, run.jobs[0].id};
+    make_files(folder / kJobFolder);
+    write_new_file(folder / kRecord, render_json(record_of(job)));
   }
-  return {files, joined(folder, job).id};
+  const JobRecord attempt = joined(folder, job);
+  make_files(folder / attempt.folder);
+  return {folder / attempt.folder, attempt.id};
 }
+
+void begin_attempt(const fs::path& files) { make_files(files); }
 
 void seal_if_all_ended(const fs::path& files, int world_size) {
   for (int rank = 0; rank < world_size; ++rank) {
@@ -163,6 +210,10 @@ void seal_if_all_ended(const fs::path& files, int world_size) {
   const fs::path folder = files.parent_path();
   RunRecord run = load_record(folder);
   JobRecord& job = run.jobs.at(0);
+  if (files.filename() != job.folder) {
+    job = with_attempts(first_attempt(job), number_in_name(files, first_attempt(job)));
+    run.planned = counts_of(run);
+  }
   if (job.unsealed != kOpen) return;
   job.manifest = write_manifest(files, world_size, execution_identity(job));
   job.unsealed.clear();

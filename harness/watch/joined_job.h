@@ -14,9 +14,14 @@ struct JoinedJob {
 };
 
 /// Makes the folder of the job's run, with its record, unless another rank of the job did so.
-/// Several ranks may call it at the same time. Throws Error (usage) if the folder cannot be written
-/// or has another content, such as an earlier job or one of another number of ranks.
+/// Several ranks may call it at the same time. Ranks that torchrun begins again
+/// (`--max-restarts`) get files of their own in it. Throws Error (usage) if the folder cannot be
+/// written or has another content, such as an earlier job or one of another number of ranks.
 JoinedJob join_job(const lockstep_watch_job& job);
+
+/// Makes the folder of the files of another attempt of a watched job, unless that was done. Throws
+/// Error (usage).
+void begin_attempt(const std::filesystem::path& files);
 
 /// Lists the files of the job in its record if all of its `world_size` ranks have ended. Each rank
 /// calls it at its end. Throws Error (usage).

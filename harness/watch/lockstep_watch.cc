@@ -91,6 +91,10 @@ int32_t lockstep_watch_create(const lockstep_watch_job* job, lockstep_watch_join
   });
 }
 
+int32_t lockstep_watch_begin_attempt(const char* folder) {
+  return done([&] { lockstep::begin_attempt(folder); });
+}
+
 lockstep_watch* lockstep_watch_open(const lockstep_watch_options* options) {
   lockstep_watch* watch = nullptr;
   done([&] { watch = new lockstep_watch(*options); });

@@ -50,6 +50,10 @@ typedef struct {
 LOCKSTEP_WATCH_API int32_t lockstep_watch_create(const lockstep_watch_job* job,
                                                  lockstep_watch_joined* joined);
 
+/* Makes the folder of the files of another attempt of a job that `lockstep watch` runs, unless that
+ * was done: a launcher calls it before it begins the ranks again, and gives them this folder. */
+LOCKSTEP_WATCH_API int32_t lockstep_watch_begin_attempt(const char* folder);
+
 typedef struct lockstep_watch lockstep_watch;
 
 typedef struct {

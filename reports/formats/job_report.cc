@@ -332,6 +332,23 @@ void add(std::vector<std::string>& lines, std::vector<std::string> more) {
   for (std::string& line : more) lines.push_back(std::move(line));
 }
 
+/// "attempt 1 of 2 (1 step, 1): FAILED: rank 1 raised an error in step 2: ...".
+std::vector<std::string> attempts_in_words(const JobRecord& job) {
+  std::vector<std::string> lines;
+  const std::vector<JobRecord>& earlier = job.earlier_attempts;
+  for (std::size_t i = 0; i < earlier.size(); ++i) {
+    std::string line = fmt::format("attempt {} of {} ({}): {}", i + 1, earlier.size() + 1,
+                                   steps_in_words(earlier[i].steps), heading_of(earlier[i]));
+    const Finding* const difference = first_difference(earlier[i]);
+    if (difference && earlier[i].symptom.tensor.empty()) {  // its end is told, not its values
+      line +=
+          fmt::format("; ranks differ from step {} on: {}", difference->step, difference->tensor);
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 std::string nothing_observed(const JobRecord& job) {
   const int status = job.command_status.value_or(0);
   if (status == 0) {
@@ -377,6 +394,7 @@ std::string heading_of(const JobRecord& job) {
 
 std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownFinding>& findings) {
   std::vector<std::string> lines = findings_in_words(job, findings);
+  add(lines, attempts_in_words(job));
   add(lines, other_undecided_claims(job));
   add(lines, reservations_in_words(job));
   add(lines, compared_in_words(job));

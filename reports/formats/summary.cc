@@ -92,6 +92,11 @@ SummaryJson summary_of(const JobRecord& job) {
                       {"compared", job.coverage.compared},
                       {"ranks", job.coverage.ranks}};
   add_results(label_of(job), job.results, json);
+  json["earlier_attempts"] = SummaryJson::array();
+  for (const JobRecord& one : job.earlier_attempts) {
+    json["earlier_attempts"].push_back(
+        {{"verdict", name(verdict_of(one))}, {"sentence", heading_of(one)}});
+  }
   return json;
 }
 

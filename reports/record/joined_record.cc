@@ -55,9 +55,11 @@ class JoinedRecord {
   void add(RunToJoin one) {
     add_notes(one);
     add_cells(one);
-    for (JobRecord& job : one.run.jobs) {
+    for_each_attempt(one.run.jobs, [&](JobRecord& job) {
       put_in_front(one.folder, job.folder);
       for (JobPart& part : job.parts) put_in_front(one.folder, part.folder);
+    });
+    for (JobRecord& job : one.run.jobs) {
       if (titles_[job.title] > 1) job.notes.push_back("this job is in " + one.name);
       record_.jobs.push_back(std::move(job));
     }

@@ -52,6 +52,8 @@ class Node {
     return {value[index], path_, fmt::format("{}[{}]", place_, index)};
   }
 
+  bool is_in(std::string_view part) const { return place_.find(part) != place_.npos; }
+
  private:
   Error wrong(const std::string& where, std::string_view expected, std::string_view found) const {
     return malformed(where.empty() ? path_ : path_ + ": " + where, 0, 0, expected, found);
@@ -115,6 +117,7 @@ template <class T>
 void read(const Node& node, std::optional<T>& value);
 template <class T>
 void read(const Node& node, std::vector<T>& values);
+void read(const Node& node, std::vector<JobRecord>& jobs);
 
 void read(const Node& node, std::vector<std::pair<std::string, std::string>>& variables) {
   if (!node.value.is_object()) throw node.error("an object");
@@ -127,6 +130,13 @@ template <class T>
 void read(const Node& node, std::vector<T>& values) {
   if (!node.value.is_array()) throw node.error("an array");
   for (std::size_t i = 0; i < node.value.size(); ++i) read(node.at(i), values.emplace_back());
+}
+
+/// The earlier attempts of one would have attempts, and so on, as deep as a record is long.
+void read(const Node& node, std::vector<JobRecord>& jobs) {
+  if (!node.value.is_array()) throw node.error("an array");
+  if (!node.value.empty() && node.is_in("earlier_attempts[")) throw node.error("an empty array");
+  for (std::size_t i = 0; i < node.value.size(); ++i) read(node.at(i), jobs.emplace_back());
 }
 
 template <class T, std::size_t size>

@@ -409,7 +409,8 @@ struct Fields<JobRecord> {
                  field("skipped_by", &JobRecord::skipped_by),
                  field("command_error", &JobRecord::command_error),
                  field("demands", &JobRecord::demands),
-                 field("has_expected_error", &JobRecord::has_expected_error)));
+                 field("has_expected_error", &JobRecord::has_expected_error),
+                 field("earlier_attempts", &JobRecord::earlier_attempts)));
 };
 
 template <>

@@ -78,9 +78,9 @@ PlannedCounts counts_of(const RunRecord& run) {
   for (const CellRecord& cell : run.cells) {
     counts.claims += static_cast<std::int64_t>(cell.claims.size());
   }
-  for (const JobRecord& job : run.jobs) {
+  for_each_attempt(run.jobs, [&](const JobRecord& job) {
     counts.claims += static_cast<std::int64_t>(job.claims.size());
-  }
+  });
   return counts;
 }
 

@@ -276,9 +276,22 @@ struct JobRecord : Execution {
   JobDemands demands = {};
   /// An error of a rank, or `command_error`, is one that the user expects.
   bool has_expected_error = false;
+  /// Executions that the launcher ended and began again before this one, in the order of time;
+  /// theirs are empty. They decide nothing.
+  std::vector<JobRecord> earlier_attempts = {};
 
   bool operator==(const JobRecord&) const = default;
 };
+
+/// Calls `work` with each execution of the jobs, in the order of time: those that decide nothing,
+/// too.
+template <class Jobs, class Work>
+void for_each_attempt(Jobs& jobs, const Work& work) {
+  for (auto& job : jobs) {
+    for (auto& earlier : job.earlier_attempts) work(earlier);
+    work(job);
+  }
+}
 
 /// The part with the files of a rank; null: the files of all are in the job's folder.
 const JobPart* part_with(const JobRecord& job, int rank);

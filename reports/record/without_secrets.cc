@@ -45,10 +45,10 @@ void mask_charts(Execution& execution) {
 }  // namespace
 
 RunRecord without_secrets(RunRecord run) {
-  for (JobRecord& job : run.jobs) {
+  for_each_attempt(run.jobs, [](JobRecord& job) {
     for (Setting& one : job.configuration) one.value = mask_value(one.name, one.value);
     mask_charts(job);
-  }
+  });
   for (CellRecord& cell : run.cells) mask_charts(cell);
   for (Comparison& comparison : run.comparisons) {
     for (ComparedPair& pair : comparison.pairs) {

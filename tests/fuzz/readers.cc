@@ -194,7 +194,7 @@ void read_facts(const char* folder, const char* name, std::string_view bytes) {
   beside(folder, "rank-0.watch.json", literal_facts);
   beside(folder, "rank-0.elsewhere.json", literal_elsewhere);
   const fs::path inside = as_file(folder, name, bytes).parent_path();
-  also([&] { error_without_step(inside); });
+  also([&] { errors_without_step(inside); });
   read_rank_facts(inside, 0);
 }
 
@@ -205,7 +205,7 @@ void read_elsewhere(std::string_view bytes) {
 }
 
 void read_process_error(std::string_view bytes) {
-  error_without_step(as_file("process-error", "process-1.error.json", bytes).parent_path());
+  errors_without_step(as_file("process-error", "process-1.error.json", bytes).parent_path());
 }
 
 void read_record(std::string_view bytes) {

@@ -56,6 +56,43 @@ TEST(JoinMachines, MakesOneJobOfThoseWithOtherRanks) {
   EXPECT_EQ(job.exits[2].error, "on b");
 }
 
+TEST(JoinMachines, JoinsEarlierAttemptsThatBothSaw) {
+  auto runs = two_machines();
+  for (JoinedRun& one : runs) {
+    JobRecord& job = one.run.jobs[0];
+    JobRecord earlier = job;
+    job.folder = "job-2";
+    job.earlier_attempts = {earlier};
+  }
+  const auto once = runs;
+  const auto joined = join_machines(runs);
+  ASSERT_EQ(joined.size(), 1U);
+  const JobRecord& job = joined[0].run.jobs[0];
+  EXPECT_EQ(job.parts[1].folder, "b/job-2");
+  ASSERT_EQ(job.earlier_attempts.size(), 1U);
+  const JobRecord& earlier = job.earlier_attempts[0];
+  ASSERT_EQ(earlier.parts.size(), 2U);
+  EXPECT_EQ(earlier.folder, "a/job");
+  EXPECT_EQ(earlier.parts[1].folder, "b/job");
+  EXPECT_EQ(earlier.exits[3].error, "on b");
+
+  // A machine that joined later, or saw nothing of one.
+  for (const bool is_unseen : {false, true}) {
+    auto other = once;
+    std::vector<JobRecord>& attempts = other[1].run.jobs[0].earlier_attempts;
+    if (is_unseen) {
+      attempts[0].world_size = 0;
+      attempts[0].exits.clear();
+    } else {
+      attempts.clear();
+    }
+    const auto apart = join_machines(other);
+    ASSERT_EQ(apart.size(), 1U);
+    EXPECT_THAT(apart[0].run.jobs[0].earlier_attempts, IsEmpty());
+    EXPECT_THAT(apart[0].run.notes, ElementsAre(HasSubstr("each has them")));
+  }
+}
+
 TEST(JoinMachines, KnowsThatAMachineIsMissing) {
   auto runs = two_machines();
   runs[1].run.jobs[0].elsewhere = {0, 1, 3};

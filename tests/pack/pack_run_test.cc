@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/job/job_record.h"
+#include "harness/job/attempts.h"
 #include "harness/pack/archive.h"
 #include "harness/pack/opened_run.h"
 #include "harness/pack/pack_label.h"

@@ -8,13 +8,14 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "harness/job/job_record.h"
+#include "harness/job/attempts.h"
 #include "harness/record/new_job.h"
 #include "harness/record/run_folder.h"
 #include "harness/verdict/judge_run.h"
@@ -234,6 +235,50 @@ TEST_F(CreatedJob, IsNotThatOfAnEarlierOne) {
   ASSERT_TRUE(other) << lockstep_watch_error();
   finish(other);
   EXPECT_THAT(refusal_of(job_of(1)), HasSubstr("it holds an earlier job"));
+}
+
+/// A process of a rank that torchrun may begin again, and has begun again so often.
+template <class Work>
+void as_restarted(int restarts, const Work& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setenv("TORCHELASTIC_MAX_RESTARTS", "3", 1);
+    ::setenv("TORCHELASTIC_RESTART_COUNT", std::to_string(restarts).c_str(), 1);
+    ::_exit(work() && !testing::Test::HasFailure() ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+/// torchrun counts only the attempts that failed on the same machine, so ranks of another one are
+/// begun again with the count of the first attempt.
+TEST_F(CreatedJob, HasFilesForEachAttempt) {
+  for (const int rank : {0, 1}) {
+    as_restarted(0, [&] {
+      lockstep_watch* const watch = opened(rank);
+      if (watch) train(watch, static_cast<float>(rank));
+      return watch != nullptr;
+    });
+  }
+  as_restarted(1, [&] {
+    lockstep_watch* const watch = opened(0);
+    if (watch) train(watch, 1);
+    if (watch) finish(watch);
+    return watch && refusal_of(job_of(0)).find("it holds an earlier job") != std::string::npos;
+  });
+  as_restarted(0, [&] {
+    lockstep_watch* const watch = opened(1);
+    if (watch) train(watch, 1);
+    if (watch) finish(watch);
+    return watch != nullptr;
+  });
+  const JobRecord job = judged();
+  EXPECT_EQ(job.folder, "job-2");
+  EXPECT_EQ(job.unsealed, "");
+  EXPECT_EQ(job.results.at(1).verdict, Verdict::holds) << job.symptom.text;
+  ASSERT_EQ(job.earlier_attempts.size(), 1U);
+  EXPECT_EQ(job.earlier_attempts[0].results.at(1).verdict, Verdict::violated);
 }
 
 /// A rank that was restarted, or an independent training.

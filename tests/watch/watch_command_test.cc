@@ -541,7 +541,7 @@ TEST_P(FixOfAnError, IsFixedNextToTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, FixOfAnError, testing::Values("checkpoint", "tiles"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& value) { return std::string(value.param); });
 
 TEST_F(WatchCommand, RefusesAReferenceThatIsNone) {
   const Outcome outcome = watch("--against /etc", "echo ran");

@@ -48,6 +48,12 @@ inline RunRecord literal_jobs() {
   run.environment = literal_run().environment;
   run.jobs = {literal_job("3f9c2a"), literal_job("aa01"), literal_job("aa02"), literal_job("aa03"),
               literal_job("aa04")};
+  JobRecord earlier = literal_job("3f9c29");
+  earlier.symptom = literal_outcome(
+      SymptomKind::raised, "raised in step 571 on rank 1: ValueError: <corrupt shard> | 7");
+  earlier.results[0].verdict = Verdict::violated;
+  earlier.results[0].findings = {literal_divergence()};
+  run.jobs[0].earlier_attempts = {earlier};
   JobRecord& apart = run.jobs[1];
   apart.symptom = literal_outcome(SymptomKind::ranks_differ, "ranks differ from step 1 on: weight");
   apart.results[0].verdict = Verdict::violated;

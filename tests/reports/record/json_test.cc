@@ -52,6 +52,20 @@ TEST(Json, ReadsBackEveryFieldOfJobs) {
   EXPECT_EQ(read_json(render_json(run), "record.json"), run);
 }
 
+/// A record whose attempts had attempts, and so on, would be read as deep as it is long.
+TEST(Json, RefusesEarlierAttemptsOfAnEarlierAttempt) {
+  RunRecord run = literal_jobs();
+  JobRecord& earlier = run.jobs[0].earlier_attempts.at(0);
+  earlier.earlier_attempts = {JobRecord(earlier)};
+  try {
+    read_json(render_json(run), "record.json");
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("jobs[0].earlier_attempts[0].earlier_attempts: expected "
+                                        "an empty array, found 'an array'"));
+  }
+}
+
 TEST(Json, ReadsBackNumbersToTheLastBit) {
   RunRecord run;
   run.tables = {published_drift()};

@@ -68,6 +68,7 @@ def _load():
         raise Failure("%s is of another version than this hook" % library._name)
     library.lockstep_watch_error.restype = ctypes.c_char_p
     library.lockstep_watch_create.argtypes = [ctypes.POINTER(_Job), ctypes.POINTER(_Joined)]
+    library.lockstep_watch_begin_attempt.argtypes = [ctypes.c_char_p]
     library.lockstep_watch_open.restype = ctypes.c_void_p
     library.lockstep_watch_open.argtypes = [ctypes.POINTER(_Options)]
     library.lockstep_watch_close.argtypes = [ctypes.c_void_p]
@@ -102,6 +103,13 @@ def create(folder, title, agree_every, rank, world_size, is_group_readable):
     if library.lockstep_watch_create(ctypes.byref(job), ctypes.byref(joined)) < 0:
         raise _failure(library)
     return os.fsdecode(joined.folder), joined.job.decode()
+
+
+def begin_attempt(folder):
+    """Makes the folder of the files of another attempt of a job."""
+    library = _load()
+    if library.lockstep_watch_begin_attempt(os.fsencode(folder)) < 0:
+        raise _failure(library)
 
 
 class Watch:
