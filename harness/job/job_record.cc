@@ -84,11 +84,15 @@ RankEndFacts end_facts_of(const fs::path& files, int rank, const RankFacts* know
   const IndexedStep last = last_step_of(files, rank);
   facts.last_step = last.step;
   facts.is_last_updated = is_after_update(last.summary);
-  if (has_aborted(files, rank)) facts.aborted_in = place_in_stacks(files, rank);
+  if (has_aborted(files, rank)) {
+    facts.aborted_in = place_in_stacks(files, rank);
+    facts.stack = main_stack(files, rank);
+  }
   if (!known) return facts;
   facts.hook_failure = known->failure;
   facts.error_place = known->error_place;
   facts.error_part = known->error_part;
+  if (!known->error_stack.empty()) facts.stack = known->error_stack;
   facts.last_call = known->last_call;
   facts.moved = known->elsewhere;
   return facts;
@@ -247,6 +251,7 @@ void take_error(const ErrorWithoutStep& error, RankEndFacts& end) {
   end.status.ended = end.status.raised = true;
   end.status.error = error.error;
   end.error_place = error.place;
+  end.stack = error.stack;
 }
 
 /// How each rank ended, and which of them still train although the command ended.

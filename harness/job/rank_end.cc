@@ -142,6 +142,7 @@ RankExit exit_of_rank(const RankEndFacts& facts) {
     exit.place = facts.error_place;
     exit.during = facts.error_part;
   }
+  if (exit.kind == ExitKind::raised || has_aborted(facts)) exit.stack = facts.stack;
   const bool is_last = facts.last_step == exit.step && facts.is_last_updated;
   exit.is_after_step =
       exit.kind != ExitKind::finished && (has_moved(facts) ? exit.step > 0 : is_last);

@@ -22,6 +22,7 @@ struct RankEndFacts {
   StepPart error_part = StepPart::unknown;
   std::string last_call = {};                  ///< the collective before that; empty: unknown
   std::string error_place = {};                ///< of its error, in the user's code; empty: unknown
+  std::vector<std::string> stack = {};         ///< of its error or abort, as `RankExit::stack`
   std::optional<Elsewhere> moved = {};         ///< it trained on in another process
   std::optional<std::string> aborted_in = {};  ///< by a fatal signal of its own; empty: unknown
   int signal = 0;                    ///< that ended it, as its launcher saw; 0: unknown, or none

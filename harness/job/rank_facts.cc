@@ -11,6 +11,7 @@
 
 #include "harness/record/flat_json.h"
 #include "harness/record/rank_files.h"
+#include "harness/record/rank_stack.h"
 #include "harness/record/whole_number.h"
 #include "reports/base/error.h"
 #include "reports/base/regular_file.h"
@@ -90,7 +91,8 @@ RankFacts facts_in(const nlohmann::json& json) {
           .rendezvous = number_in<std::int64_t>(json, "rendezvous"),
           .error_part = parse<StepPart>(json.value("error_part", "")).value_or(StepPart::unknown),
           .last_call = mask_secrets(json.value("last_call", "")),
-          .error_place = mask_secrets(json.value("error_place", ""))};
+          .error_place = mask_secrets(json.value("error_place", "")),
+          .error_stack = stack_in(json.value("error_stack", nlohmann::json::array()))};
 }
 
 constexpr std::uint64_t kLargestElsewhere = 1 << 12;
@@ -162,7 +164,8 @@ std::map<std::int64_t, ErrorWithoutStep> errors_without_step(const std::filesyst
   std::map<std::int64_t, ErrorWithoutStep> errors;
   for_each_note(folder, ".error.json", [&](const nlohmann::json& note) {
     errors[whole_number<std::int64_t>(note, "process")] = {
-        note.at("rank"), mask_secrets(note.at("error").get<std::string>()), note.at("place")};
+        note.at("rank"), mask_secrets(note.at("error").get<std::string>()),
+        mask_secrets(note.at("place").get<std::string>()), stack_in(note.at("stack"))};
   });
   return errors;
 }

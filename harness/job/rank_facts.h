@@ -55,7 +55,8 @@ struct RankFacts {
   StepPart error_part = StepPart::unknown;  ///< of the step in which that happened
   std::string last_call = {};    ///< the collective that it had called last; empty: unknown
   std::string error_place = {};  ///< of the error that ended it, in the user's code; empty: unknown
-  std::optional<Elsewhere> elsewhere = {};  ///< absent: it trained in the observed process alone
+  std::vector<std::string> error_stack = {};  ///< as `RankExit::stack`
+  std::optional<Elsewhere> elsewhere = {};    ///< absent: it trained in the observed process alone
 };
 
 /// Reads the facts of `rank`; empty if its hook never observed anything. Throws Error (usage) when
@@ -69,7 +70,8 @@ std::vector<int> ranks_with_facts(const std::filesystem::path& folder);
 struct ErrorWithoutStep {
   std::string rank;  ///< as the launcher numbers it; empty: it may be no rank
   std::string error;
-  std::string place;  ///< in the user's code: "train.py:31"; empty: unknown
+  std::string place;               ///< in the user's code: "train.py:31"; empty: unknown
+  std::vector<std::string> stack;  ///< as `RankExit::stack`
 };
 
 /// Those errors, by process. Files that are malformed say nothing.

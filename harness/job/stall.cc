@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "harness/record/rank_files.h"
+#include "harness/record/rank_stack.h"
 #include "harness/record/stalled_calls.h"
 
 namespace lockstep {
@@ -124,24 +125,51 @@ bool has_aborted(const fs::path& folder, int rank) {
   return stacks_of(folder, rank).find("Fatal Python error: ") < std::string::npos;
 }
 
-std::string place_in_stacks(const fs::path& folder, int rank) {
+namespace {
+
+/// Of the thread that got the signal the last time: the main one.
+std::string main_thread_of(const fs::path& folder, int rank) {
   std::string stacks = stacks_of(folder, rank);
-  // The last time, and the thread that got the signal: the main one.
   const std::size_t current = stacks.rfind("Current thread");
   if (current != stacks.npos) stacks.erase(0, current);
+  return stacks.substr(0, stacks.find("\n\n"));
+}
+
+bool is_own(const StackFrame& frame) {
+  return frame.file.find("/python/_lockstep/_") < frame.file.npos;
+}
+
+bool is_library(const StackFrame& frame) {
+  return frame.file.find("site-packages") < frame.file.npos || frame.file.starts_with("<") ||
+         frame.file.find("/lib/python") < frame.file.npos;
+}
+
+std::string in_words(const StackFrame& frame) {
+  return fmt::format("{}, {}:{}", frame.function, fs::path(frame.file).filename().string(),
+                     frame.line);
+}
+
+}  // namespace
+
+std::string place_in_stacks(const fs::path& folder, int rank) {
+  const std::string stacks = main_thread_of(folder, rank);
   std::string first;
   for (const StackFrame& frame : frames_in(stacks)) {
-    const std::string path(frame.file);
-    const bool is_own = path.find("/python/_lockstep/_") < path.npos;
-    if (is_own) continue;
-    const bool is_library = path.find("site-packages") < path.npos || path.starts_with("<") ||
-                            path.find("/lib/python") < path.npos;
-    std::string place =
-        fmt::format("{}, {}:{}", frame.function, fs::path(path).filename().string(), frame.line);
-    if (!is_library) return place;
-    if (first.empty()) first = place;
+    if (is_own(frame)) continue;
+    if (!is_library(frame)) return in_words(frame);
+    if (first.empty()) first = in_words(frame);
   }
   return first;
+}
+
+std::vector<std::string> main_stack(const fs::path& folder, int rank) {
+  const std::string stacks = main_thread_of(folder, rank);
+  std::vector<std::string> stack;
+  for (const StackFrame& frame : frames_in(stacks)) {
+    if (stack.size() == kMostFrames) break;
+    if (!is_own(frame)) stack.push_back(in_words(frame));
+  }
+  return stack;
 }
 
 bool is_alive(const WatchedProgress& rank) {
@@ -184,8 +212,14 @@ void add_rank(int rank, const WatchedProgress& progress, const fs::path& folder,
   const auto answer = keep_answer(folder, rank, stall);
   const bool lives = is_alive(progress) && !is_stopped(progress);
   StalledRank told{rank, state_of(progress, answer && lives), progress.steps};
-  if (told.state == StalledState::silent) told.place = place_of_silent(folder, rank, progress.pid);
-  if (told.state == StalledState::answered) told.place = answer->place;
+  if (told.state == StalledState::silent) {
+    told.place = place_of_silent(folder, rank, progress.pid);
+    told.stack = main_stack(folder, rank);
+  }
+  if (told.state == StalledState::answered) {
+    told.place = answer->place;
+    told.stack = answer->stack;
+  }
   told.collectives = counts_of(progress);
   stall.is_open = stall.is_open || (answer && answer->is_open());
   stall.ranks.push_back(std::move(told));
@@ -251,6 +285,7 @@ void add_stall(const Stall& stall, bool hangs, std::vector<RankExit>& exits) {
     if (at == exits.end()) continue;
     RankExit& end = *at;
     if (end.detail.empty()) end.detail = in_words(stall, one);
+    if (end.stack.empty()) end.stack = one.stack;
     // A rank that finished did not hang after all.
     const bool has_ended = one.state == StalledState::ended || end.kind == ExitKind::finished;
     if (hangs && !has_ended) set_hung(stall, one, end);

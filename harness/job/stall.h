@@ -36,6 +36,9 @@ std::vector<StackFrame> frames_in(std::string_view stacks);
 /// none.
 std::string place_in_stacks(const std::filesystem::path& folder, int rank);
 
+/// All of its main thread, innermost first: "load_batch, train.py:53".
+std::vector<std::string> main_stack(const std::filesystem::path& folder, int rank);
+
 /// Whether the process of a rank lives, stopped or not.
 bool is_alive(const WatchedProgress& rank);
 

@@ -239,7 +239,8 @@ void stage_answer(const fs::path& file, const fs::path& staged, Redaction& redac
     threads.push_back({{"name", ""},
                        {"function", thread["function"]},
                        {"site", thread["site"]},
-                       {"frames", Json::array()}});
+                       {"frames", Json::array()},
+                       {"stack", Json::array()}});
   }
   answer.json["threads"] = threads;
   answer.json["failure"] = "";
@@ -252,6 +253,7 @@ void stage_stall(const fs::path& source, const fs::path& folder, Redaction& reda
   if (!stall) return;
   for (StalledRank& rank : stall->ranks) {
     rank.place = redaction.text(rank.place);
+    rank.stack.clear();
     stage_answer(rank_file(source, rank.rank, kKeptAnswerEnding),
                  rank_file(folder, rank.rank, kKeptAnswerEnding), redaction);
   }

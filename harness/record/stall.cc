@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "harness/record/rank_stack.h"
 #include "harness/record/whole_file.h"
 #include "harness/record/whole_number.h"
 #include "reports/base/error.h"
@@ -29,9 +30,8 @@ StalledRank rank_in(const Json& json) {
   StalledRank rank{whole_number<int>(json, "rank"), *state,
                    whole_number<std::int64_t>(json, "steps"),
                    mask_secrets(json.at("place").get<std::string>())};
-  if (json.contains("collectives")) {
-    rank.collectives = whole_numbers<std::int64_t>(json, "collectives");
-  }
+  rank.collectives = whole_numbers<std::int64_t>(json, "collectives");
+  rank.stack = stack_in(json.at("stack"));
   return rank;
 }
 
@@ -65,7 +65,8 @@ void write_stall(const fs::path& folder, const Stall& stall) {
                      {"state", name(one.state)},
                      {"steps", one.steps},
                      {"place", one.place},
-                     {"collectives", one.collectives}});
+                     {"collectives", one.collectives},
+                     {"stack", one.stack}});
   }
   const Json json = {{"seen_ns", stall.seen_ns},
                      {"limit_s", stall.limit_s},

@@ -35,6 +35,7 @@ struct StalledRank {
   /// Collectives that it has called in each of its first groups, in the order of their creation;
   /// -1: unknown.
   std::vector<std::int64_t> collectives = {};
+  std::vector<std::string> stack = {};  ///< of its main thread, innermost first; empty: unknown
 };
 
 /// A time in which no rank of a job made progress on a machine: `stall.json` in the job's folder.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "harness/record/rank_files.h"
+#include "harness/record/rank_stack.h"
 #include "harness/record/whole_number.h"
 #include "reports/base/error.h"
 #include "reports/base/regular_file.h"
@@ -51,7 +52,9 @@ Collective call_in(const Json& json, std::int64_t now) {
 StallAnswer answer_in(const Json& json, std::int64_t now) {
   StallAnswer answer;
   answer.is_joining = json.at("is_joining");
-  answer.place = place_in(json.at("threads"));
+  const Json& threads = json.at("threads");
+  answer.place = place_in(threads);
+  if (!threads.empty()) answer.stack = stack_in(threads[0].at("stack"));
   for (const Json& group : json.at("groups")) {
     const std::string title = group.at("title");
     answer.groups[title] = whole_numbers<int>(group, "ranks");

@@ -13,8 +13,9 @@ namespace lockstep {
 
 /// What the hook of a rank answered when it was asked where it is.
 struct StallAnswer {
-  bool is_joining = false;  ///< it is in the rendezvous of the world
-  std::string place;        ///< "load_next_batch, train.py:6"; empty: unknown
+  bool is_joining = false;              ///< it is in the rendezvous of the world
+  std::string place;                    ///< "load_next_batch, train.py:6"; empty: unknown
+  std::vector<std::string> stack = {};  ///< of the main thread, innermost first
   std::map<std::string, std::vector<int>> groups;    ///< ranks, by title
   std::map<std::string, std::uint64_t> first_known;  ///< number of the first call on record
   std::vector<Collective> calls;                     ///< on record, in call order

@@ -2,7 +2,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "reports/base/plain_text.h"
@@ -225,7 +227,21 @@ class Console {
     std::string text =
         titled(title_of(job)) + job_heading(heading_of(job) + comparison_of(job), 0, job);
     for (const std::string& line : lines_of(job)) text += lines(line, 2);
-    return text + all_tensors(job) + mismatch(job) + tables(job) + "\n";
+    return text + all_tensors(job) + stacks(job) + mismatch(job) + tables(job) + "\n";
+  }
+
+  /// Where ranks raised, aborted or hang. Many may be at the same place.
+  std::string stacks(const JobRecord& job) const {
+    std::map<std::vector<std::string>, std::vector<int>> ranks;
+    for (const RankExit& end : job.exits) {
+      if (!end.stack.empty()) ranks[end.stack].push_back(end.rank);
+    }
+    std::string text;
+    for (const auto& [stack, those] : ranks) {
+      text += lines(fmt::format("stack of {}, innermost first:", ranks_in_words(those)), 2);
+      for (const std::string& frame : stack) text += lines(plain(frame), 4);
+    }
+    return text;
   }
 
   /// All tensors that break a claim in its first step.

@@ -111,6 +111,8 @@ struct RankExit {
   bool is_after_step = false;
   std::string place = {};  ///< of `error`, in the user's code: "train.py:31"; empty: unknown
   StepPart during = StepPart::unknown;  ///< of `error`, in a watched job
+  /// Where it was, innermost first: "forward, model.py:31"; empty: unknown. Of a watched job.
+  std::vector<std::string> stack = {};
 
   bool operator==(const RankExit&) const = default;
 };

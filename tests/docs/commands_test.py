@@ -137,6 +137,8 @@ LISTED = {
         Listed(slow=True),
     ("docs/performance.md", "build/release/bin/lockstep watch --out $(mktemp -du) -- "
      "torchrun --standalone --nproc-per-node 2 tests/bench/peer_training.py"): Listed(slow=True),
+    ("docs/performance.md", "build/release/bin/lockstep watch --out $(mktemp -du) --data -- python3 "
+     "tests/bench/cost_of_samples.py tokens 120"): Listed(status=3, slow=True),
     ("docs/performance.md", "LD_LIBRARY_PATH=build/release/standin tests/bench/thread_of_gpu.py "
      "build/release/lib/lockstep/liblockstep_watch.so"): Listed(slow=True),
     ("docs/performance.md", "ci/build release"): BUILDS,

@@ -248,7 +248,7 @@ std::string literal_answer() {
          R"("elements": 4, "is_complete": true, "age_ns": 5, "site": "train.py:6", "step": 2},)"
          R"({"group": "world", "number": 2, "operation": "barrier", "dtype": "", "shape": "",)"
          R"("tensors": 0, "elements": 0, "is_complete": false, "age_ns": 3, "site": "", "step": -1}],)"
-         R"("threads": [{"function": "main", "site": "train.py:9"}]})";
+         R"("threads": [{"function": "main", "site": "train.py:9", "stack": ["main, train.py:9"]}]})";
 }
 
 std::string literal_stall() {

@@ -124,7 +124,8 @@ class StoredJob {
            {"function", "secret_loader"},
            {"site", "secret.py:6"},
            {"frames",
-            {{{"function", "secret_loader"}, {"file", "/secret/secret.py"}, {"line", 6}}}}}}}};
+            {{{"function", "secret_loader"}, {"file", "/secret/secret.py"}, {"line", 6}}}},
+           {"stack", {"secret_loader, secret.py:6"}}}}}};
     return answer.dump();
   }
 
@@ -136,7 +137,12 @@ class StoredJob {
     stall.world_size = 2;
     stall.is_open = true;
     for (int rank = 0; rank < 2; ++rank) {
-      stall.ranks.push_back({rank, StalledState::answered, 4, "secret_loader, secret.py:6"});
+      stall.ranks.push_back({rank,
+                             StalledState::answered,
+                             4,
+                             "secret_loader, secret.py:6",
+                             {},
+                             {"secret_loader, secret.py:6"}});
     }
     write_stall(files(), stall);
   }

@@ -34,7 +34,7 @@ std::string answer_text(int request, int first, const std::string& calls) {
   return fmt::format(
       R"({{"request": {}, "is_joining": false,
           "groups": [{{"title": "world", "ranks": [0, 1], "first": {}}}],
-          "calls": [{}], "threads": [{{"function": "main", "site": "train.py:9"}}]}})",
+          "calls": [{}], "threads": [{{"function": "main", "site": "train.py:9", "stack": []}}]}})",
       request, first, calls);
 }
 

@@ -225,9 +225,9 @@ class Runs {
     return runs;
   }
 
-  Outcome report(const std::string& name) const {
-    return run_shell(
-        fmt::format("{} report {}/run", LOCKSTEP_PROGRAM, (folder_.path() / name).string()));
+  Outcome report(const std::string& name, const std::string& options = "") const {
+    return run_shell(fmt::format("{} report {}/run {}", LOCKSTEP_PROGRAM,
+                                 (folder_.path() / name).string(), options));
   }
 
   const Outcome& outcome(const std::string& name) const { return outcomes_.at(name); }
@@ -309,6 +309,19 @@ TEST(HangingJobs, AreReportedAgainAsTheyWere) {
   EXPECT_EQ(again.status, 1) << again.err;
   EXPECT_THAT(unwrapped(again.out), HasSubstr("rank 1 never entered collective 8 of the group"));
   EXPECT_THAT(unwrapped(again.out), HasSubstr("in load_next_batch"));
+}
+
+/// By the hook that answers, or by Python itself.
+TEST(HangingJobs, HaveStacksInFull) {
+  for (const char* const name : {"asleep", "holds_the_interpreter"}) {
+    const Outcome whole = Runs::get().report(name, "-vv");
+    EXPECT_THAT(unwrapped(whole.out),
+                testing::ContainsRegex("stack of rank 1, innermost first: "
+                                       ".*load_next_batch, [^ ]*hanging_training.py:[0-9]+ .*"
+                                       "main, [^ ]*hanging_training.py:[0-9]+ "))
+        << name;
+    EXPECT_THAT(Runs::get().report(name).out, Not(HasSubstr("innermost first")));
+  }
 }
 
 TEST(HangingJobs, LeaveNoProcessBehind) { EXPECT_EQ(Runs::get().processes(), ""); }

@@ -106,6 +106,9 @@ TEST_F(RestartedJob, FailsAsItsLastAttemptDoes) {
               HasSubstr("attempt 1 of 2 (3 steps, 1 to 3): FAILED: raised after step 3: "
                         "ValueError: corrupt shard, attempt 0"));
   expect_reports_with(1, "FAILED: raised after step 3");
+  EXPECT_THAT(unwrapped(report("-vv").out),
+              testing::ContainsRegex("stack of rank 1, innermost first: <module>, "
+                                     "[a-z/]*restarted_training.py:[0-9]+ "));
 }
 
 TEST_F(RestartedJob, TellsTheErrorOfAnAttemptWithoutAStep) {

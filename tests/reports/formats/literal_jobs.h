@@ -65,6 +65,7 @@ inline RunRecord literal_jobs() {
   apart.coverage.until = {{Kind::gradient, 10, 2, "0.bias"}};
   apart.captured_updates = 1;
   apart.command_status = 0;
+  apart.exits[1].stack = {"forward, model/<block>.py:31", "<module>, train.py:12"};
   apart.traffic = {{{0, 1}, 2, 1, 570, 0}, {{0}, 1, 1, 570, 3}, {{1}, 1, 1, 570, 2}};
   JobRecord& open = run.jobs[2];
   open.planned_steps = 600;

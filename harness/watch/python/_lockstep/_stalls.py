@@ -60,11 +60,27 @@ def _place_of(frames):
     return frame["function"], "%s:%d" % (_shown(frame["file"]), frame["line"])
 
 
+def _in_words(frames):
+    """ "forward, model.py:31" of each."""
+    return ["%s, %s:%d" % (frame["function"], _shown(frame["file"]), frame["line"]) for frame in frames]
+
+
+def _frames_of_error(error):
+    """Innermost first."""
+    frames = [{"function": frame.f_code.co_name, "file": frame.f_code.co_filename, "line": line or 0}
+              for frame, line in traceback.walk_tb(error.__traceback__)]
+    return frames[::-1]
+
+
+def stack_of_error(error):
+    """Where an exception came from, innermost first: "forward, model.py:31"."""
+    return _in_words(_frames_of_error(error)[:_MOST_FRAMES])
+
+
 def place_of_error(error):
     """The innermost line of the user's code that an exception came from: "train.py:31"; empty: there is none."""
-    places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    own = [(file, line) for file, line in places if _is_of_user(file)]
-    return "%s:%d" % (_shown(own[-1][0]), own[-1][1] or 0) if own else ""
+    own = next((frame for frame in _frames_of_error(error) if _is_of_user(frame["file"])), None)
+    return "%s:%d" % (_shown(own["file"]), own["line"]) if own else ""
 
 
 # Modules of torch that run a part of a step, and the functions in them: the outermost one says which.
@@ -104,7 +120,8 @@ def _threads():
             continue
         stack = _stack_of(frames[thread.ident])
         function, site = _place_of(stack)
-        told.append({"name": thread.name, "function": function, "site": site, "frames": stack})
+        told.append({"name": thread.name, "function": function, "site": site, "frames": stack,
+                     "stack": _in_words(stack)})
     return told
 
 

@@ -132,13 +132,13 @@ def _note_error(process):
     watcher = _settings.watcher
     if error is None or os.getpid() != process or watcher is not None and watcher.has_begun():
         return
-    from _lockstep._stalls import place_of_error
+    from _lockstep._stalls import place_of_error, stack_of_error
 
     path = os.path.join(_settings.current.folder, "process-%d.error.json" % process)
     try:
         with _files.opened(path, encoding="utf-8") as file:
             json.dump({"process": process, "rank": os.environ.get("RANK", ""),
                        "error": ("%s: %s" % (type(error).__name__, error)).rstrip(": "),
-                       "place": place_of_error(error)}, file)
+                       "place": place_of_error(error), "stack": stack_of_error(error)}, file)
     except OSError:
         pass
