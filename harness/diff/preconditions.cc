@@ -195,8 +195,8 @@ struct InitialWeight {
 std::vector<InitialWeight> initial_weights(const WholeTensors& a, const WholeTensors& b) {
   std::vector<InitialWeight> weights;
   for (const auto& [key, tensor] : a.all()) {
-    if (key.kind != Kind::parameter || a.initial(key.name) != &tensor) continue;
-    const WholeTensor* const other = b.initial(key.name);
+    if (key != before_step_key(key.name)) continue;
+    const WholeTensor* const other = b.find(key);
     if (!other || !tensor.problem.empty() || !other->problem.empty()) continue;
     weights.push_back({key.name, tensor, *other});
   }

@@ -215,11 +215,6 @@ WholeTensors::WholeTensors(std::vector<std::pair<WholeTensorKey, WholeTensor>> t
   rebuild();
 }
 
-const WholeTensor* WholeTensors::initial(const std::string& name) const {
-  const WholeTensor* const found = find({Phase::pre_forward, Kind::parameter, name});
-  return found ? found : find({Phase::post_backward, Kind::parameter, name});
-}
-
 const WholeTensor* WholeTensors::find(const WholeTensorKey& key) const {
   const auto place = places_.find(key);
   return place == places_.end() ? nullptr : &tensors_[place->second].second;

@@ -64,9 +64,6 @@ class WholeTensors {
   /// Null: it was not observed.
   const WholeTensor* find(const WholeTensorKey& key) const;
 
-  /// A parameter before the optimizer's step; null: it was observed after it alone.
-  const WholeTensor* initial(const std::string& name) const;
-
   /// Makes one tensor of several, whose order in it is unknown to their digests: only its norm and
   /// size are known then, and of checkpoints where its elements are, if the parts follow each other
   /// along the first dimension. Without all of `parts` nothing changes.

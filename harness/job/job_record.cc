@@ -87,6 +87,7 @@ RankEndFacts end_facts_of(const fs::path& files, int rank, const RankFacts* know
   if (has_aborted(files, rank)) {
     facts.aborted_in = place_in_stacks(files, rank);
     facts.stack = main_stack(files, rank);
+    facts.aborted_call = collective_in(facts.stack);
   }
   if (!known) return facts;
   facts.hook_failure = known->failure;
@@ -281,8 +282,10 @@ void take_exits(JobRecord& job, const fs::path& files, const std::map<int, RankF
     ends[static_cast<std::size_t>(rank)].is_on_other_machine = true;
   }
   const bool raised = std::ranges::any_of(ends, has_raised);
+  const bool killed = std::ranges::any_of(ends, was_killed);
   for (RankEndFacts& one : ends) {
     one.has_peer_raised = raised;
+    one.has_peer_been_killed = killed;
     job.exits.push_back(exit_of_rank(one));
   }
 }

@@ -35,11 +35,17 @@ bool is_unobserved(const RankEndFacts& facts) { return !facts.hook_failure.empty
 
 bool has_aborted(const RankEndFacts& facts) { return facts.aborted_in && !says_end(facts); }
 
-/// By a signal that nobody sends to end a job.
-bool was_killed(const RankEndFacts& facts) {
+/// Whether a signal ended it that asks a process to end.
+bool was_asked_to_end(const RankEndFacts& facts) {
   const bool is_request =
       facts.signal == SIGTERM || facts.signal == SIGINT || facts.signal == SIGHUP;
-  return facts.signal != 0 && !is_request && !facts.status.raised && !facts.status.ended;
+  return is_request && !facts.status.raised && !facts.status.ended;
+}
+
+/// Launchers ask the other ranks to end once one has failed.
+bool was_ended_after_peer(const RankEndFacts& facts) {
+  const bool has_peer_failed = facts.has_peer_raised || facts.has_peer_been_killed;
+  return was_asked_to_end(facts) && has_peer_failed && !was_cut_short(facts);
 }
 
 /// A process that took steps after it had forked the other one trains itself: that one is a helper,
@@ -81,13 +87,14 @@ struct Line {
 };
 
 /// The first line that holds says how a rank ended.
-constexpr std::array<Line, 14> kLines{
+constexpr std::array<Line, 15> kLines{
     {{is_on_other_machine, ExitKind::unfinished, ExitCause::elsewhere},
      {trains_on, ExitKind::unfinished, ExitCause::interrupted},
      {is_unobserved, ExitKind::unfinished, ExitCause::interrupted},
      {has_aborted, ExitKind::unfinished, ExitCause::unseen},
      {was_killed, ExitKind::signalled, ExitCause::none},
      {has_moved, ExitKind::unfinished, ExitCause::interrupted},
+     {was_ended_after_peer, ExitKind::unfinished, ExitCause::peer_failed},
      {died_after_peer, ExitKind::unfinished, ExitCause::unseen},
      {was_interrupted, ExitKind::unfinished, ExitCause::interrupted},
      {has_lost_peer, ExitKind::raised, ExitCause::lost_peer},
@@ -101,7 +108,11 @@ std::string detail_of(const RankEndFacts& facts) {
   if (facts.is_on_other_machine) return "";
   if (facts.trains_on) return "it trains on";
   if (is_unobserved(facts)) return "no longer observed: " + facts.hook_failure;
-  if (has_aborted(facts)) return "aborted in " + *facts.aborted_in;
+  if (has_aborted(facts)) {
+    return fmt::format("aborted {}in {}",
+                       facts.aborted_call.empty() ? "" : "at its " + facts.aborted_call + " ",
+                       *facts.aborted_in);
+  }
   if (was_killed(facts)) {
     const char* const abbreviation = ::sigabbrev_np(facts.signal);
     const std::string name = abbreviation ? fmt::format("SIG{}", abbreviation) : "";
@@ -118,6 +129,11 @@ std::string detail_of(const RankEndFacts& facts) {
 }
 
 }  // namespace
+
+bool was_killed(const RankEndFacts& facts) {
+  return facts.signal != 0 && !was_asked_to_end(facts) && !facts.status.raised &&
+         !facts.status.ended;
+}
 
 bool is_cut_short(const JobEnd& end) { return end.is_cut || end.interrupted_by != 0; }
 

@@ -25,12 +25,14 @@ struct RankEndFacts {
   std::vector<std::string> stack = {};         ///< of its error or abort, as `RankExit::stack`
   std::optional<Elsewhere> moved = {};         ///< it trained on in another process
   std::optional<std::string> aborted_in = {};  ///< by a fatal signal of its own; empty: unknown
+  std::string aborted_call = {};               ///< torch's function that it was in; empty: unknown
   int signal = 0;                    ///< that ended it, as its launcher saw; 0: unknown, or none
   bool is_on_other_machine = false;  ///< nobody here saw it
   bool trains_on = false;            ///< its process lives, and has not said that it ends
   std::optional<StalledState> stalled = {};  ///< in a stall that was not over; absent: in none
   std::optional<JobEnd> job = {};            ///< absent: the command runs, or nobody saw it end
   bool has_peer_raised = false;              ///< an error ended some rank of the job
+  bool has_peer_been_killed = false;         ///< a signal did that nobody sends to end a job
 };
 
 /// Whether somebody ended the job, or Lockstep did.
@@ -38,6 +40,9 @@ bool is_cut_short(const JobEnd& end);
 
 /// Whether an error ended the rank, of which its own process says so.
 bool has_raised(const RankEndFacts& facts);
+
+/// Whether a signal ended the rank that nobody sends to end a job.
+bool was_killed(const RankEndFacts& facts);
 
 /// How the rank ended: the first line of one table that holds. A hang is no end (`add_stall`).
 RankExit exit_of_rank(const RankEndFacts& facts);

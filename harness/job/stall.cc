@@ -127,11 +127,13 @@ bool has_aborted(const fs::path& folder, int rank) {
 
 namespace {
 
-/// Of the thread that got the signal the last time: the main one.
+/// Of the thread that got the signal the last time. A thread without Python that aborts is not
+/// listed; then of the main one, which comes last.
 std::string main_thread_of(const fs::path& folder, int rank) {
   std::string stacks = stacks_of(folder, rank);
-  const std::size_t current = stacks.rfind("Current thread");
-  if (current != stacks.npos) stacks.erase(0, current);
+  std::size_t begin = stacks.rfind("Current thread");
+  if (begin == stacks.npos) begin = stacks.rfind("Thread 0x");
+  if (begin != stacks.npos) stacks.erase(0, begin);
   return stacks.substr(0, stacks.find("\n\n"));
 }
 
@@ -170,6 +172,16 @@ std::vector<std::string> main_stack(const fs::path& folder, int rank) {
     if (!is_own(frame)) stack.push_back(in_words(frame));
   }
   return stack;
+}
+
+std::string collective_in(const std::vector<std::string>& stack) {
+  // Such functions call each other, as barrier() does; the user called the outermost one.
+  std::string function;
+  for (const std::string& frame : stack) {
+    const std::size_t comma = frame.find(", distributed_c10d.py:");
+    if (comma < frame.npos) function = frame.substr(0, comma);
+  }
+  return function;
 }
 
 bool is_alive(const WatchedProgress& rank) {

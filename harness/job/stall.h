@@ -39,6 +39,9 @@ std::string place_in_stacks(const std::filesystem::path& folder, int rank);
 /// All of its main thread, innermost first: "load_batch, train.py:53".
 std::vector<std::string> main_stack(const std::filesystem::path& folder, int rank);
 
+/// The function of torch.distributed that such a stack is in: "all_gather"; empty: in none.
+std::string collective_in(const std::vector<std::string>& stack);
+
 /// Whether the process of a rank lives, stopped or not.
 bool is_alive(const WatchedProgress& rank);
 

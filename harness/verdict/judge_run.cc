@@ -93,7 +93,7 @@ std::string interval_in_words(const StepReader& evidence, const std::vector<Clai
 }
 
 /// A job stores snapshots of few steps, so none is missing. The details of exits say why a rank was
-/// no longer observed.
+/// no longer observed; the finding about a signal has it.
 std::vector<std::string> notes_of_job(const CellEvidence& judged,
                                       const std::vector<ClaimResult>& results,
                                       const std::vector<RankExit>& exits) {
@@ -104,7 +104,8 @@ std::vector<std::string> notes_of_job(const CellEvidence& judged,
   notes = with(agreement_again_in_words(judged, results), std::move(notes));
   for (std::string& sentence : other_kinds_in_words(evidence)) notes.push_back(std::move(sentence));
   for (const RankExit& end : exits) {
-    if (!end.detail.empty()) notes.push_back(fmt::format("rank {}: {}", end.rank, end.detail));
+    if (end.detail.empty() || end.kind == ExitKind::signalled) continue;
+    notes.push_back(fmt::format("rank {}: {}", end.rank, end.detail));
   }
   return notes;
 }

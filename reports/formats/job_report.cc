@@ -233,9 +233,11 @@ std::string verdict_in_words(const JobRecord& job) {
   return "UNDECIDED: " + agreement_so_far(job) + why_undecided(job);
 }
 
-/// "ranks differ from step 1 on" of "FAILED: ranks differ from step 1 on".
+/// "ranks differ from step 1 on" of "FAILED: ranks differ from step 1 on"; "interrupted after ...".
 std::string without_verdict(const std::string& words) {
-  for (const std::string_view verdict : {"FAILED: ", "UNDECIDED: ", "INTERRUPTED "}) {
+  constexpr std::string_view kInterrupted = "INTERRUPTED ";
+  if (words.starts_with(kInterrupted)) return "interrupted " + words.substr(kInterrupted.size());
+  for (const std::string_view verdict : {"FAILED: ", "UNDECIDED: "}) {
     if (words.starts_with(verdict)) return words.substr(verdict.size());
   }
   return words;

@@ -157,17 +157,6 @@ TEST(WholeTensors, HaveTheSketchesOfSnapshots) {
   EXPECT_EQ(whole_of(step).sketch, sketch);
 }
 
-TEST(WholeTensors, KnowParametersBeforeTheStep) {
-  LiteralStep step(1);
-  step.whole(0, "a", kNumbers, Kind::parameter, Phase::pre_forward)
-      .whole(0, "b", kNumbers, Kind::parameter, Phase::post_backward)
-      .whole(0, "c", kNumbers, Kind::parameter, Phase::post_step);
-  const WholeTensors tensors(step.view());
-  EXPECT_TRUE(tensors.initial("a"));
-  EXPECT_TRUE(tensors.initial("b"));
-  EXPECT_FALSE(tensors.initial("c"));
-}
-
 TEST(WholeTensors, AreInTheOrderOfExecutionAndOfTheModel) {
   LiteralStep step(2);
   step.whole(0, "b", kNumbers, Kind::parameter, Phase::post_step)

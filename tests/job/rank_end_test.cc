@@ -90,6 +90,18 @@ std::vector<Row> rows() {
        {.job = job_end(143, 0, true), .has_peer_raised = true},
        ExitKind::unfinished,
        ExitCause::interrupted},
+      {"was asked to end by a launcher that saw a peer die",
+       {.signal = SIGTERM, .job = job_end(1), .has_peer_been_killed = true},
+       ExitKind::unfinished,
+       ExitCause::peer_failed},
+      {"was asked to end, and nobody failed",
+       {.signal = SIGTERM, .job = job_end(1)},
+       ExitKind::unfinished,
+       ExitCause::unseen},
+      {"was asked to end because the user interrupts",
+       {.signal = SIGTERM, .job = job_end(130, SIGINT), .has_peer_raised = true},
+       ExitKind::unfinished,
+       ExitCause::interrupted},
       {"aborted",
        {.aborted_in = "train.py:6", .job = job_end(143)},
        ExitKind::unfinished,
@@ -166,7 +178,9 @@ TEST(RankEnd, NamesThePlaceOfAnErrorThatEndedIt) {
 
 TEST(RankEnd, SaysWhatItsKindDoesNot) {
   EXPECT_THAT(exit_of_rank({.hook_failure = "no room"}).detail, HasSubstr("no room"));
-  EXPECT_THAT(exit_of_rank({.aborted_in = "train.py:6"}).detail, HasSubstr("in train.py:6"));
+  EXPECT_EQ(exit_of_rank({.aborted_in = "train.py:6"}).detail, "aborted in train.py:6");
+  EXPECT_EQ(exit_of_rank({.aborted_in = "train.py:6", .aborted_call = "all_gather"}).detail,
+            "aborted at its all_gather in train.py:6");
   EXPECT_THAT(exit_of_rank({.moved = Elsewhere{77, 0}}).detail, HasSubstr("another process (77)"));
   EXPECT_EQ(exit_of_rank({.trains_on = true}).detail, "it trains on");
   EXPECT_EQ(exit_of_rank({.hook_failure = "no room", .is_on_other_machine = true}).detail, "");

@@ -1,5 +1,6 @@
 #include "harness/job/stall.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -28,6 +29,39 @@ TEST(Stacks, TellTheInnermostLineOfTheUser) {
             "main, my \"own\" train.py:65");
   EXPECT_EQ(place_in("  File \"/v/site-packages/torch/a.py\", line 5 in reduce\n"),
             "reduce, a.py:5");
+}
+
+TEST(Stacks, AreThoseOfTheMainThreadWithoutOurs) {
+  const TemporaryFolder folder;
+  write_text(
+      rank_file(folder.path(), 0, kStacksEnding),
+      "Thread 0x1 (most recent call first):\n"
+      "  File \"/a/other.py\", line 3 in wait\n"
+      "\nCurrent thread 0x2 (most recent call first):\n"
+      "  File \"/x/python/_lockstep/_stalls.py\", line 9 in answer\n"
+      "  File \"/v/site-packages/torch/distributed/distributed_c10d.py\", line 5 in all_reduce\n"
+      "  File \"/v/site-packages/torch/distributed/distributed_c10d.py\", line 7 in barrier\n"
+      "  File \"/v/site-packages/torch/distributed/c10d_logger.py\", line 8 in wrapper\n"
+      "  File \"/a/train.py\", line 65 in main\n"
+      "\nExtension modules: torch._C (total: 1)\n"
+      "  File \"/a/late.py\", line 1 in late\n");
+  const std::vector<std::string> stack = main_stack(folder.path(), 0);
+  EXPECT_THAT(stack, testing::ElementsAre("all_reduce, distributed_c10d.py:5",
+                                          "barrier, distributed_c10d.py:7",
+                                          "wrapper, c10d_logger.py:8", "main, train.py:65"));
+  EXPECT_EQ(collective_in(stack), "barrier");
+
+  // A thread of Gloo aborted.
+  write_text(rank_file(folder.path(), 0, kStacksEnding),
+             "Fatal Python error: Aborted\n\nThread 0x1 (most recent call first):\n"
+             "  File \"/a/other.py\", line 3 in wait\n"
+             "\nThread 0x2 (most recent call first):\n"
+             "  File \"/a/train.py\", line 65 in main\n"
+             "\nExtension modules: torch._C (total: 1)\n");
+  EXPECT_THAT(main_stack(folder.path(), 0), testing::ElementsAre("main, train.py:65"));
+  EXPECT_EQ(place_in_stacks(folder.path(), 0), "main, train.py:65");
+  EXPECT_EQ(collective_in({"reduce, a.py:5", "main, train.py:65"}), "");
+  EXPECT_EQ(collective_in({}), "");
 }
 
 TEST(Stacks, ThatAreNoneHaveNoPlace) {

@@ -127,13 +127,13 @@ const std::vector<Hang>& hangs() {
        "ddp",
        "",
        1,
-       {"rank 0 did not finish (aborted in main, hanging_training.py:"}},
+       {"rank 0 did not finish (aborted at its all_reduce in main, hanging_training.py:"}},
       {"branch_of_one_rank",
        "branch",
        "by_hand",
        "",
        1,
-       {"rank 0 did not finish (aborted in main, " +
+       {"rank 0 did not finish (aborted at its all_reduce in main, " +
         fs::path(at("# in a branch of rank 0")).filename().string()}},
       // Healthy ones.
       {"evaluates_on_one_rank", "evaluates", "ddp", "", 0, {"in lockstep: 4 of 4 parameters"}},
@@ -172,7 +172,8 @@ std::vector<Hang> hangs_under_other_engines() {
     add("killed", 137, {"rank 1 did not finish"});
     add("rendezvous", 1, {"rank 1 never joined the group world; rank 0 waited there", before});
     add("order", 1, {"ranks 0,1 wait for each other in several groups", at("group=group")});
-    add("shapes", 1, {"rank 0 did not finish (aborted in main, hanging_training.py:"});
+    add("shapes", 1,
+        {"rank 0 did not finish (aborted at its all_reduce in main, hanging_training.py:"});
   }
   return all;
 }
