@@ -255,27 +255,40 @@ void take_error(const ErrorWithoutStep& error, RankEndFacts& end) {
   end.stack = error.stack;
 }
 
+/// What others than a rank know of its end.
+struct SeenEnds {
+  const std::map<int, WatchedProgress>& progress;
+  const std::optional<Stall>& stall;
+  const std::map<std::int64_t, ErrorWithoutStep>& errors;
+  std::map<std::int64_t, int> signals;
+  const std::optional<JobEnd>& end;
+};
+
+void add_seen(const SeenEnds& seen, RankEndFacts& rank) {
+  rank.job = seen.end;
+  rank.stalled = state_in(seen.stall, rank.rank);
+  const auto running = seen.progress.find(rank.rank);
+  if (running == seen.progress.end()) return;
+  const std::int64_t process = running->second.pid;
+  if (const auto signal = seen.signals.find(process); signal != seen.signals.end()) {
+    rank.signal = signal->second;
+  }
+  if (const auto error = seen.errors.find(process); error != seen.errors.end()) {
+    take_error(error->second, rank);
+  }
+  // A launcher that dies leaves ranks behind, whose files still grow.
+  rank.trains_on = seen.end && trains_on(running->second);
+}
+
 /// How each rank ended, and which of them still train although the command ended.
 void take_exits(JobRecord& job, const fs::path& files, const std::map<int, RankFacts>& facts,
-                const std::map<int, WatchedProgress>& progress, const std::optional<Stall>& stall,
-                const std::map<std::int64_t, ErrorWithoutStep>& errors,
-                const std::optional<JobEnd>& end) {
-  const std::map<std::int64_t, int> signals = signals_of_processes(files);
+                const SeenEnds& seen) {
   std::vector<RankEndFacts> ends;
   for (int rank = 0; rank < job.world_size; ++rank) {
     const auto known = facts.find(rank);
     RankEndFacts& one = ends.emplace_back(
         end_facts_of(files, rank, known == facts.end() ? nullptr : &known->second));
-    one.job = end;
-    one.stalled = state_in(stall, rank);
-    const auto running = progress.find(rank);
-    const auto signal =
-        running == progress.end() ? signals.end() : signals.find(running->second.pid);
-    if (signal != signals.end()) one.signal = signal->second;
-    const auto error = running == progress.end() ? errors.end() : errors.find(running->second.pid);
-    if (error != errors.end()) take_error(error->second, one);
-    // A launcher that dies leaves ranks behind, whose files still grow.
-    one.trains_on = end && running != progress.end() && trains_on(running->second);
+    add_seen(seen, one);
     if (one.trains_on) job.left_running.push_back(rank);
   }
   for (const int rank : job.elsewhere) {
@@ -365,7 +378,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   find_ranks(job, facts, progress);
   const std::optional<Stall> stall = read_stall(files);
   const auto errors = errors_without_step(files);
-  take_exits(job, files, facts, progress, stall, errors, end);
+  take_exits(job, files, facts, {progress, stall, errors, signals_of_processes(files), end});
   job.claims = claims_of(job, facts);
   if (stall) take_stall(job, *stall);
   take_facts(job, facts);
