@@ -87,10 +87,14 @@ NamedJob::NamedJob(const std::string& named) : runs_({run_of(named)}) {
 
 void NamedJob::open(const JobRecord& job, const JoinedRun& run) {
   files_ = std::make_unique<SideFiles>(job, run.root(), runs_.shown(run));
-  const fs::path again = run.root() / kRepetitionFolder;
-  if (!fs::exists(again / "record.json")) return;
-  second_run_ = std::make_unique<NamedJob>(again.string());
-  repetitions_.push_back(std::move(second_run_->files_));
+  for (int number = 1;; ++number) {
+    const fs::path again = repetition_folder(run.root(), number);
+    if (!fs::exists(again / "record.json")) return;
+    auto& other = other_runs_.emplace_back(std::make_unique<NamedJob>(again.string()));
+    // What was to be perturbed and was not says nothing, and reproduces or does not for other
+    // reasons.
+    if (other->files_->job().perturbed != 0) repetitions_.push_back(std::move(other->files_));
+  }
 }
 
 void NamedJob::open(const CellRecord& cell, const JoinedRun& run) {

@@ -20,7 +20,7 @@ class NamedJob {
 
   const SideFiles& files() const { return *files_; }
 
-  /// The job's second run by `watch --twice`, or the perturbed copies of a reference.
+  /// The job's runs by `watch --repeat` and `--perturb`, or the perturbed copies of a reference.
   const std::vector<std::unique_ptr<SideFiles>>& repetitions() const { return repetitions_; }
 
  private:
@@ -30,7 +30,7 @@ class NamedJob {
   NamedRuns runs_;
   std::unique_ptr<SideFiles> files_;
   std::vector<std::unique_ptr<SideFiles>> repetitions_;
-  std::unique_ptr<NamedJob> second_run_;
+  std::vector<std::unique_ptr<NamedJob>> other_runs_;  ///< whose files are `repetitions_`
 };
 
 /// The repetitions of jobs, as far as they have any.

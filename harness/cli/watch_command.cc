@@ -38,16 +38,16 @@ namespace {
 
 constexpr std::int64_t kMostSteps = INT64_MAX / 2;
 constexpr std::uint64_t kMostMebibytes = 1 << 20;
+constexpr int kMostRepetitions = 100;
 
 struct WatchWords {
   std::vector<std::string> job;
   std::string every = "1", from = "1", until, keep = "256", history = "1024", min_steps = "1",
-              stall = "300", on_stall = "wait";
+              stall = "300", on_stall = "wait", repeat = "0", perturb = "0";
   std::string tensors, ignore, replicas, agree_every, expect, known, against, label, out, node;
   std::vector<std::string> also, formats;
   bool has_data = false, has_modules = false, keeps_before = false, fails_fast = false,
-       is_strict = false, begins_off = false, runs_twice = false, is_bisection = false,
-       is_group_readable = false;
+       is_strict = false, begins_off = false, is_bisection = false, is_group_readable = false;
   VerbosityFlags verbosity;
   const CLI::App* app = nullptr;
 };
@@ -117,8 +117,16 @@ void add_outcome_options(CLI::App& app, WatchWords& words) {
   app.add_option("--against", words.against,
                  "compare the job with another one (see 'lockstep diff'), while it runs and then")
       ->type_name("RUN");
-  app.add_flag("--twice", words.runs_twice,
-               "run the job again, into DIR/again: 'diff' takes it for its noise");
+  app.add_option("--repeat", words.repeat,
+                 "run the job N more times, into DIR/repeat-1 and so on: 'diff' takes them for its "
+                 "noise")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--perturb", words.perturb,
+                 "then N times with initial weights moved by a unit in the last place, likewise: 3 "
+                 "or more measure what rounding may do")
+      ->type_name("N")
+      ->capture_default_str();
   app.add_option("--known", words.known, "findings listed in this file do not fail")
       ->type_name("FILE");
 }
@@ -288,6 +296,11 @@ void take_outcome(const WatchWords& words, WatchRequest& request) {
   if (words.is_bisection && !request.expected) request.expected = ExpectedOutcome::agrees;
 }
 
+MoreRuns more_runs_of(const WatchWords& words) {
+  return {whole_number<int>("--repeat", words.repeat, 0, kMostRepetitions),
+          whole_number<int>("--perturb", words.perturb, 0, kMostRepetitions)};
+}
+
 WatchRequest request_of(const WatchWords& words) {
   if (words.job.empty()) {
     throw bad_value("--", "",
@@ -301,8 +314,11 @@ WatchRequest request_of(const WatchWords& words) {
   take_limits_of_files(words, request);
   take_observation(words, request);
   take_outcome(words, request);
-  if (words.runs_twice && !words.node.empty()) {
-    throw bad_value("--twice", "", "absent with --node: run the job again yourself");
+  const MoreRuns more = more_runs_of(words);
+  if (more.repeated + more.perturbed > 0 && !words.node.empty()) {
+    throw bad_value(more.repeated > 0 ? "--repeat" : "--perturb",
+                    more.repeated > 0 ? words.repeat : words.perturb,
+                    "absent with --node: run the job again yourself");
   }
   if (!words.known.empty()) request.known = KnownFindings::read(words.known);
   request.label = words.label;
@@ -341,7 +357,7 @@ ExitStatus watch(const WatchWords& words) {
               advice_on(watched.run, words))
                  .c_str(),
              stderr);
-  if (words.runs_twice) run_again(request, watched, screen.width);
+  run_again(request, more_runs_of(words), watched, screen.width);
   // Reports come last, with all comparisons.
   const auto unwritten =
       write_reports(renderers, watched.run, watched.folder, request.known, stderr);

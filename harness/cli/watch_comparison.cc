@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <utility>
 #include <vector>
@@ -27,14 +29,18 @@ bool has_finished(const RunRecord& run) {
 }
 
 /// The job has ended: a record that cannot be saved must not lose its verdict.
-void store(Comparison comparison, WatchedJob& watched) {
-  watched.run.comparisons.push_back(std::move(comparison));
-  watched.run.planned = counts_of(watched.run);
+void store_record(WatchedJob& watched) {
   try {
     save_record(watched.folder, watched.run);
   } catch (const Error& error) {
     watched.run.jobs[0].notes.push_back(std::string("its record was not saved: ") + error.what());
   }
+}
+
+void store(Comparison comparison, WatchedJob& watched) {
+  watched.run.comparisons.push_back(std::move(comparison));
+  watched.run.planned = counts_of(watched.run);
+  store_record(watched);
 }
 
 }  // namespace
@@ -65,25 +71,78 @@ void compare_with(const NamedJob& reference, WatchedJob& watched) {
   store(std::move(comparison), watched);
 }
 
-void run_again(WatchRequest request, WatchedJob& first, std::size_t width) {
-  if (!has_finished(first.run)) return say("The job is not run again: it did not finish.\n");
-  say("\nlockstep: the job runs again, to measure what does not reproduce\n");
-  const std::filesystem::path folder = std::filesystem::path(first.folder) / kRepetitionFolder;
-  request.out = folder.string();
-  watch_job(request, LOCKSTEP_VERSION);
+namespace {
+
+/// "reproducible: ..."; how far a repetition is from the first run.
+Comparison compared_with_repetition(const WatchedJob& first, const std::string& again) {
   Comparison comparison;
   comparison.purpose = ComparisonPurpose::repetition;
   try {
-    const NamedJob one(first.folder), again(folder.string());
-    ComparedPair diff = diff_runs(one.files(), again.files(), {}, {});
+    const NamedJob one(first.folder), other(again);
+    ComparedPair diff = diff_runs(one.files(), other.files(), {}, {});
     conclude_repetition(diff);
     comparison.pairs.push_back(std::move(diff));
   } catch (const Error& error) {
     comparison.failure =
-        fmt::format("the second run was not compared: {}", printable_error(error.what()));
+        fmt::format("the repetition was not compared: {}", printable_error(error.what()));
   }
-  say(wrapped(heading_of(comparison), 0, 2, width));
-  store(std::move(comparison), first);
+  return comparison;
+}
+
+/// How far a perturbed run has come from the first one.
+std::string moved_in_words(const WatchedJob& first, const std::string& again) {
+  try {
+    const NamedJob one(first.folder), other(again);
+    const std::int64_t moved = other.files().job().perturbed.value_or(0);
+    if (moved == 0) {
+      return again +
+             " measures nothing: no module with parameters was called before the first step, so no "
+             "initial weight was moved";
+    }
+    const ComparedPair diff = diff_runs(one.files(), other.files(), {}, {});
+    const auto last =
+        std::find_if(diff.steps.rbegin(), diff.steps.rend(),
+                     [](const StepDifference& step) { return step.weights_apart.value_or(0) > 0; });
+    if (last == diff.steps.rend()) {
+      return fmt::format("{}: {} moved by a unit in the last place, and no step is known to differ",
+                         again, counted(moved, "parameter"));
+    }
+    return fmt::format(
+        "{}: {} moved by a unit in the last place; before step {} all parameters are {:.2g} of "
+        "their norm from those of the job",
+        again, counted(moved, "parameter"), last->step, *last->weights_apart);
+  } catch (const Error& error) {
+    return fmt::format("{} was not compared: {}", again, printable_error(error.what()));
+  }
+}
+
+}  // namespace
+
+void run_again(WatchRequest request, const MoreRuns& more, WatchedJob& first, std::size_t width) {
+  const int count = more.repeated + more.perturbed;
+  if (count == 0) return;
+  if (!has_finished(first.run)) return say("The job is not run again: it did not finish.\n");
+  request.compare = {};
+  for (int number = 1; number <= count; ++number) {
+    const bool is_perturbed = number > more.repeated;
+    say(fmt::format("\nlockstep: the job runs again, {} ({} of {})\n",
+                    is_perturbed ? "with initial weights moved by a unit in the last place"
+                                 : "to measure what does not reproduce",
+                    number, count));
+    request.out = repetition_folder(first.folder, number).string();
+    request.perturbation = is_perturbed ? number - more.repeated : 0;
+    const WatchedJob again = watch_job(request, LOCKSTEP_VERSION);
+    if (is_perturbed) {
+      first.run.notes.push_back(moved_in_words(first, request.out));
+      say(wrapped(first.run.notes.back(), 0, 2, width));
+      store_record(first);
+    } else {
+      Comparison comparison = compared_with_repetition(first, request.out);
+      say(wrapped(heading_of(comparison), 0, 2, width));
+      store(std::move(comparison), first);
+    }
+    if (again.end.interrupted_by != 0) return;
+  }
 }
 
 }  // namespace lockstep

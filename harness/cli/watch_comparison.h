@@ -22,8 +22,14 @@ std::optional<ForeignDifference> difference_from(const NamedJob& reference,
 /// Without usable files it is undecided.
 void compare_with(const NamedJob& reference, WatchedJob& watched);
 
-/// Runs the job of `--twice` again, prints how far its runs are from each other, and stores that in
-/// the record of the first.
-void run_again(WatchRequest request, WatchedJob& first, std::size_t width);
+/// Runs of a job after its first one: `--repeat` and `--perturb`.
+struct MoreRuns {
+  int repeated = 0;
+  int perturbed = 0;  ///< with initial weights moved by a unit in the last place
+};
+
+/// Runs a job again, prints how far its runs are from each other, and stores that in the record of
+/// the first.
+void run_again(WatchRequest request, const MoreRuns& more, WatchedJob& first, std::size_t width);
 
 }  // namespace lockstep

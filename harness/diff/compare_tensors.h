@@ -47,9 +47,6 @@ inline constexpr double kOverRest = 3;
 /// gradient that is exactly 0.
 inline constexpr double kSmallPart = 0.01;
 
-/// Runs may be so many times as far apart as two repetitions: other layouts round in other places.
-inline constexpr double kOfNoise = 10;
-
 /// The unit roundoff of its dtype; 0 for integers.
 double roundoff_of(const WholeTensor& tensor);
 

@@ -14,6 +14,7 @@
 #include "harness/diff/compare_tensors.h"
 #include "harness/diff/compare_updates.h"
 #include "harness/diff/hyperparameters.h"
+#include "harness/diff/noise.h"
 #include "harness/diff/precision.h"
 #include "harness/diff/preconditions.h"
 #include "harness/diff/side_outcome.h"
@@ -110,9 +111,6 @@ struct GradientsSoFar {
   std::int64_t step = 0;            ///< the last one
 };
 
-/// Differences between repetitions, by quantity and name, the largest up to the present step.
-using Noise = std::map<std::pair<Compared, std::string>, double>;
-
 class StepComparison {
  public:
   /// `request` outlives this.
@@ -154,18 +152,22 @@ class StepComparison {
         why_unknown(found.weights_apart, pairs, {a.before_unknown, b.before_unknown});
     const StepRounding of_modules = rounding_;
     const bool is_far = found.undecidable.empty() && may_be_all_rounding(pairs);
-    if (is_far) rounding_.weights_apart = 0;
-    if (moves(noise)) {
+    if (is_far || noise.is_perturbed) rounding_.weights_apart = 0;
+    if (noise.is_perturbed) {
+      found.undecidable = noise.why_unstable();
+    } else if (noise.moves()) {
       found.undecidable.clear();
     } else if (is_far) {
       found.undecidable = why_far(*found.weights_apart);
     }
     compare_all(pairs, a, b, noise, found);
     // Tensors that are as near as those of equal parameters are decided all the same.
-    if (is_far && found.count(Likeness::undecided) == 0) found.undecidable.clear();
+    const bool is_settled = is_far && !noise.is_perturbed;
+    if (is_settled && found.count(Likeness::undecided) == 0) found.undecidable.clear();
     found.modules = modules_of(a, b, step, other, of_modules);
     // Repetitions say nothing about modules.
-    found.modules.decides = found.modules.decides && found.undecidable.empty() && noise.empty();
+    found.modules.decides =
+        found.modules.decides && found.undecidable.empty() && noise.distances.empty();
     return found;
   }
 
@@ -207,11 +209,13 @@ class StepComparison {
     const std::map<Compared, double> norms = norms_of_all(pairs);
     const GradientScales scales(pairs);
     for (const TensorPair& pair : pairs) {
-      const double all = norms.at(pair.quantity), measured = of_noise(pair, noise);
+      const double all = norms.at(pair.quantity);
+      const double measured = noise.tolerance_of(pair.quantity, pair.name);
       TensorDifference one =
           pair.quantity == Compared::update
               ? compare_update(pair, inputs_of(pair, a, b), a, measured, all, sizes)
               : compare_observed(pair, measured, all, sizes);
+      decide_by(noise, one);
       leave_out_noise(pair, scales, one);
       if (pair.quantity == Compared::gradient) note_gradient(pair, one);
       if (!found.undecidable.empty() && one.likeness == Likeness::different) {
@@ -361,18 +365,18 @@ class StepComparison {
   static std::string why_far(double apart) {
     return fmt::format(
         "the parameters before it are {:.2g} of their norm apart, so rounding may have become as "
-        "large as a fault; --noise measures it",
+        "large as a fault; `watch --perturb 3` measures it",
         apart);
   }
 
-  /// Repetitions with the same bits say nothing about layouts that round otherwise.
-  static bool moves(const Noise& noise) {
-    return std::any_of(noise.begin(), noise.end(), [](const auto& one) { return one.second > 0; });
-  }
-
-  static double of_noise(const TensorPair& pair, const Noise& noise) {
-    const auto measured = noise.find({pair.quantity, pair.name});
-    return measured == noise.end() ? 0 : kOfNoise * measured->second;
+  /// Of what is undecided by the tolerance of the noise, not by another bound.
+  static void decide_by(const Noise& noise, TensorDifference& one) {
+    const double tolerance = noise.tolerance_of(one.quantity, one.name);
+    const bool is_open = one.likeness == Likeness::undecided && one.tolerance == tolerance &&
+                         one.relative > tolerance;
+    if (is_open && noise.is_exceeded_by(one.relative, one.quantity, one.name)) {
+      one.likeness = Likeness::different;
+    }
   }
 
   /// `measured`: noise.
@@ -491,7 +495,7 @@ class Repetition {
       }
     }
     for (const auto& [key, distance] : nearer) {
-      double& known = noise[key];
+      double& known = noise.distances[key];
       known = std::max(known, distance);
     }
   }
@@ -565,6 +569,9 @@ ComparedPair diff_runs(const SideFiles& a, const SideFiles& b,
   std::vector<Repetition> repetitions;
   for (const SideFiles* run : noise) repetitions.emplace_back(*run, a, b, request);
   Noise measured;
+  measured.is_perturbed = std::count_if(noise.begin(), noise.end(), [](const SideFiles* run) {
+                            return run->job().perturbed.value_or(0) > 0;
+                          }) >= kFewestPerturbations;
   KeptTensors keeper;
   for (const auto& [step, other] : steps) {
     for (std::size_t i = 0; i < noise.size(); ++i) {

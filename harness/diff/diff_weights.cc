@@ -14,6 +14,7 @@
 #include "harness/checkpoint/compare_elements.h"
 #include "harness/checkpoint/model_names.h"
 #include "harness/diff/compare_tensors.h"
+#include "harness/diff/noise.h"
 #include "harness/record/dtype.h"
 #include "harness/record/shard_runs.h"
 #include "reports/base/nearest_name.h"

@@ -335,6 +335,14 @@ void take_writes(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.written_before = {steps.begin(), steps.end()};
 }
 
+std::optional<std::int64_t> perturbed_in(const std::map<int, RankFacts>& facts) {
+  std::optional<std::int64_t> fewest;
+  for (const auto& [rank, one] : facts) {
+    if (one.perturbed) fewest = std::min(fewest.value_or(*one.perturbed), *one.perturbed);
+  }
+  return fewest;
+}
+
 /// What the ranks know of themselves.
 void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.skipped_steps = skipped_steps_in(facts);
@@ -347,6 +355,7 @@ void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.groups = groups_in(facts);
   job.calls_in_forward = calls_in_forward(facts);
   job.thinned_after = first_thinned(facts);
+  job.perturbed = perturbed_in(facts);
   job.captured_updates = 0;
   for (const auto& [rank, one] : facts) {
     job.captured_updates = std::max(job.captured_updates, one.captured_updates);

@@ -79,6 +79,9 @@ RankFacts facts_in(const nlohmann::json& json) {
           .written_before = numbers_in(json, "written_before"),
           .writes_known_until = number_in<std::int64_t>(json, "writes_known_until"),
           .captured_updates = number_in<std::int64_t>(json, "captured_updates"),
+          .perturbed = json.contains("perturbed")
+                           ? std::optional(whole_number<std::int64_t>(json, "perturbed"))
+                           : std::nullopt,
           .calls_in_forward = json.value("calls_in_forward", -1),
           .has_copies = json.value("has_copies", false),
           .has_only_copies = json.value("has_only_copies", false),

@@ -40,7 +40,8 @@ struct RankFacts {
   /// Steps before which parameters were written since the step before, up to a step.
   std::vector<std::int64_t> written_before = {};
   std::int64_t writes_known_until = 0;
-  std::int64_t captured_updates = 0;  ///< in CUDA graphs: their replays are not observed
+  std::int64_t captured_updates = 0;           ///< in CUDA graphs: their replays are not observed
+  std::optional<std::int64_t> perturbed = {};  ///< parameters, as `JobRecord::perturbed`
   int calls_in_forward = -1;  ///< collectives in a forward pass, at most; -1: of none it is known
   bool has_copies = false;    ///< it observes parameters before each step, too
   bool has_only_copies = false;          ///< and of all others each rank holds another part

@@ -74,6 +74,7 @@ struct WatchRequest {
   std::vector<std::string> sources = {};
   std::filesystem::path lines = {};       ///< a file with lines to look for in these; empty: none
   std::optional<std::int64_t> seed = {};  ///< of rank 0; rank r gets this + r. Absent: none is set
+  int perturbation = 0;                   ///< seed that moves the initial weights; 0: they stay
   std::string out;                        ///< the run's folder; empty: runs/<utc>
   Readers readers = Readers::owner;
   std::string node;  ///< this machine, if it is one of several; the folder is then out/node

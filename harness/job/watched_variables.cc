@@ -83,6 +83,9 @@ std::vector<std::pair<std::string, std::string>> watched_variables(const WatchRe
   if (!request.lines.empty()) {
     variables.emplace_back("LOCKSTEP_WATCH_LINES", fs::absolute(request.lines).string());
   }
+  if (request.perturbation != 0) {
+    variables.emplace_back("LOCKSTEP_WATCH_PERTURB", std::to_string(request.perturbation));
+  }
   if (request.seed) variables.emplace_back("LOCKSTEP_WATCH_SEED", std::to_string(*request.seed));
   for (const auto& variable : request.variables) {
     if (variable.first != kPythonPath) variables.push_back(variable);

@@ -26,6 +26,10 @@ namespace lockstep {
 
 namespace fs = std::filesystem;
 
+fs::path repetition_folder(const fs::path& run, int number) {
+  return run / fmt::format("repeat-{}", number);
+}
+
 void make_folders(const fs::path& folder) {
   std::error_code failure;
   if (folder.empty() || fs::is_directory(folder, failure)) return;

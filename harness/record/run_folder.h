@@ -8,8 +8,9 @@
 
 namespace lockstep {
 
-/// In the folder of a job's run: the run of its repetition (`lockstep watch --twice`).
-inline constexpr const char* kRepetitionFolder = "again";
+/// In the folder of a job's run: the run of its repetition `number`, from 1 (`lockstep watch
+/// --repeat` and `--perturb`).
+std::filesystem::path repetition_folder(const std::filesystem::path& run, int number);
 
 /// Current time in the format of records: "2026-11-20T18:52:46Z".
 std::string utc_now();

@@ -157,8 +157,8 @@ std::string name_of_outcome(const Comparison& comparison) {
 
 std::string repetition_in_words(const ComparedPair& pair) {
   return pair.result.verdict == Verdict::holds
-             ? "reproducible: the second run has the same bits"
-             : "not reproducible bit for bit: the second run, compared with the first: " +
+             ? "reproducible: the repetition has the same bits"
+             : "not reproducible bit for bit: the repetition, compared with the first run: " +
                    verdict_in_words(pair);
 }
 

@@ -18,7 +18,7 @@ struct SideRow {
 std::string title_of(const Comparison& comparison);
 
 /// The answer: "DIFFERENT: ..."; with an expectation "as expected (bug): ..."; of a fix "FIXED:
-/// ..."; of a repetition "reproducible: the second run has the same bits".
+/// ..."; of a repetition "reproducible: the repetition has the same bits".
 std::string heading_of(const Comparison& comparison);
 
 /// The sides, a row each. Empty: no comparison was made.

@@ -272,7 +272,7 @@ struct ComparedPair {
 
 /// What a comparison is made for.
 ///   reference    B should equal A, which is right: `diff`, `watch --against`
-///   repetition   B repeats A, to measure what does not reproduce: `watch --twice`
+///   repetition   B repeats A, to measure what does not reproduce: `watch --repeat`
 ///   fix          the job before a fix and the one after it, each with one that is right; without
 ///                such a one, the two with each other
 enum class ComparisonPurpose { reference, repetition, fix };

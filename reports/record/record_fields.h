@@ -408,7 +408,7 @@ struct Fields<JobRecord> {
                  field("command_status", &JobRecord::command_status),
                  field("skipped_by", &JobRecord::skipped_by),
                  field("command_error", &JobRecord::command_error),
-                 field("demands", &JobRecord::demands),
+                 field("demands", &JobRecord::demands), field("perturbed", &JobRecord::perturbed),
                  field("has_expected_error", &JobRecord::has_expected_error),
                  field("earlier_attempts", &JobRecord::earlier_attempts)));
 };

@@ -274,6 +274,9 @@ struct JobRecord : Execution {
   /// is known.
   std::string command_error = {};
   JobDemands demands = {};
+  /// Parameters whose initial values were moved by a unit in the last place (`watch --perturb`), on
+  /// the rank with fewest; absent: nobody asked for it.
+  std::optional<std::int64_t> perturbed = {};
   /// An error of a rank, or `command_error`, is one that the user expects.
   bool has_expected_error = false;
   /// Executions that the launcher ended and began again before this one, in the order of time;

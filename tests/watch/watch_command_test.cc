@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/record/run_folder.h"
+#include "reports/record/run_record.h"
 #include "tests/watch/torchrun.h"
 
 namespace lockstep {
@@ -439,11 +441,14 @@ TEST_F(WatchCommand, DoesNotFailForKnownFindings) {
 TEST_F(WatchCommand, RunsTheJobAgainToMeasureItsNoise) {
   const std::string noisy =
       fmt::format("env NOISE={}.runs {}", out().string(), two_ranks("one_training"));
-  const Outcome first = watch("--data --twice", noisy);
+  const Outcome first = watch("--data --repeat 2", noisy);
   EXPECT_EQ(first.status, 0) << first.err;
-  EXPECT_THAT(first.err, HasSubstr("the job runs again, to measure what does not reproduce"));
+  EXPECT_THAT(first.err,
+              HasSubstr("the job runs again, to measure what does not reproduce (1 of 2)"));
+  EXPECT_THAT(first.err,
+              HasSubstr("the job runs again, to measure what does not reproduce (2 of 2)"));
   const std::string noise =
-      "not reproducible bit for bit: the second run, compared with the first: DIFFERENT";
+      "not reproducible bit for bit: the repetition, compared with the first run: DIFFERENT";
   EXPECT_THAT(unwrapped(first.err), HasSubstr(noise));
   const Outcome again = run_shell(kLockstep + " report " + out().string());
   EXPECT_EQ(again.status, 0);
@@ -454,13 +459,56 @@ TEST_F(WatchCommand, RunsTheJobAgainToMeasureItsNoise) {
   const std::string diff = fmt::format("{} diff {} {}", kLockstep, out().string(), other);
   const Outcome measured = run_shell(diff);
   EXPECT_EQ(measured.status, 0) << measured.out;
-  EXPECT_THAT(measured.out, HasSubstr("noise: measured with " + (out() / "again").string()));
-  fs::remove_all(out() / "again");
+  EXPECT_THAT(unwrapped(measured.out),
+              HasSubstr("noise: measured with " + (out() / "repeat-1").string() + ", " +
+                        (out() / "repeat-2").string()));
+  fs::remove_all(out() / "repeat-1");
   EXPECT_EQ(run_shell(diff).status, 1);
 }
 
+/// The ranks' copies are moved alike, by other signs in each run. From 3 runs on they decide.
+TEST_F(WatchCommand, MovesTheInitialWeightsToMeasureRounding) {
+  const std::string job = two_ranks("one_training"), folder = out().string();
+  const Outcome first = watch("--data --perturb 3", job);
+  EXPECT_EQ(first.status, 0) << first.err;
+  for (int number = 1; number <= 3; ++number) {
+    const RunRecord run = load_record(repetition_folder(out(), number));
+    EXPECT_EQ(run.jobs[0].perturbed, 4);
+    EXPECT_EQ(verdict_of(run.jobs[0]), Verdict::holds);
+    EXPECT_THAT(unwrapped(first.err),
+                testing::ContainsRegex(fmt::format(
+                    "repeat-{}: 4 parameters moved by a unit in the last place; before step 4 all "
+                    "parameters are [0-9.]+e-0[5-7] of their norm",
+                    number)));
+  }
+  EXPECT_EQ(load_record(out()).jobs[0].perturbed, std::nullopt);
+  const auto diff = [&](const std::string& variables) {
+    const std::string other = folder + ".other";
+    fs::remove_all(other);
+    run_shell(
+        fmt::format("env {} {} watch --data --out {} -- {}", variables, kLockstep, other, job));
+    return run_shell(fmt::format("{} diff {} {}", kLockstep, folder, other));
+  };
+  EXPECT_EQ(diff("A=1").status, 0);
+  const Outcome scaled = diff("SCALED_FROM=3");
+  EXPECT_EQ(scaled.status, 1);
+  EXPECT_THAT(unwrapped(scaled.out), HasSubstr("differ in step 3")) << scaled.out;
+  // Two runs with the same signs would say nothing about a third one.
+  const Outcome moved =
+      run_shell(fmt::format("{0} diff {1}/repeat-1 {1}/repeat-2", kLockstep, folder));
+  EXPECT_THAT(unwrapped(moved.out), HasSubstr("initial weights: equal up to rounding: 4 of 4"))
+      << moved.out;
+}
+
+TEST_F(WatchCommand, SaysThatARunMovedNoWeight) {
+  const Outcome outcome = watch("--perturb 1", two_ranks("parameters_alone"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("repeat-1 measures nothing: no module with "
+                                                "parameters was called before the first step"));
+}
+
 TEST_F(WatchCommand, DoesNotRunAFailedJobAgain) {
-  const Outcome outcome = watch("--twice", "sh -c 'echo ran; exit 7'");
+  const Outcome outcome = watch("--repeat 1", "sh -c 'echo ran; exit 7'");
   EXPECT_EQ(outcome.status, 7);
   EXPECT_EQ(outcome.out, "ran\n");
   EXPECT_THAT(outcome.err, HasSubstr("The job is not run again: it did not finish."));

@@ -251,7 +251,7 @@ TEST(Comparison, WithARepetitionOnlyMeasures) {
   EXPECT_THAT(heading_of(comparison), StartsWith("not reproducible bit for bit: "));
   comparison.pairs = {literal_pair(equal)};
   conclude_repetition(comparison.pairs[0]);
-  EXPECT_EQ(heading_of(comparison), "reproducible: the second run has the same bits");
+  EXPECT_EQ(heading_of(comparison), "reproducible: the repetition has the same bits");
 }
 
 TEST(Comparison, ThatWasNotMadeIsUndecided) {

@@ -95,7 +95,8 @@ def _wrap_optimizers(optimizer_type):
 
 def on_module_module(module):
     """`torch.nn.modules.module` was imported."""
-    if not (_settings.current.data or _settings.current.modules) or not _is_first("forward"):
+    current = _settings.current
+    if not (current.data or current.modules or current.perturbation) or not _is_first("forward"):
         return
 
     def before(module, args):

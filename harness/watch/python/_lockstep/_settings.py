@@ -27,6 +27,7 @@ class Settings:
         self.threads = "1"  # that measure large values; "auto": on cores that the job leaves idle
         self.sources = ()  # folders whose executed files are recorded
         self.seed = None  # of rank 0, before the script begins
+        self.perturbation = 0  # the seed that moves initial weights; 0: they stay
         self.tracer = None  # of lines, if any are traced
         self.pid = os.getpid()
 
@@ -62,6 +63,7 @@ def from_environment():
     settings.history_bytes = int(word("HISTORY_BYTES", "0"))
     settings.sources = tuple(filter(None, word("SOURCES").split("\n")))
     settings.seed = int(word("SEED")) if word("SEED") else None
+    settings.perturbation = int(word("PERTURB", "0"))
     if word("LINES"):
         from _lockstep._lines import Tracer
 

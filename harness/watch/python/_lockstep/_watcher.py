@@ -15,6 +15,7 @@ from _lockstep._modules import Modules
 from _lockstep._objects import objects_of
 from _lockstep._observed_steps import ObservedSteps
 from _lockstep._optimizers import Optimizers
+from _lockstep._perturbation import Perturbation
 from _lockstep._placement import Placement, is_stand_in
 from _lockstep._process import (at_end, has_died, has_joined, is_child, knows_rank, note_elsewhere, rank_and_world,
                                was_observed)
@@ -72,6 +73,7 @@ class Watcher:
         self._scalars = {}  # of `observe_value`, by name
         self._data = Data(torch)
         self._modules = Modules(torch, self) if settings.modules else None
+        self._perturbation = Perturbation(torch, settings.perturbation) if settings.perturbation else None
         self._also = Also(torch, settings.also, self.before_buffers) if settings.also else None
         self._has_also = False  # in this step
         self._micro_batches = MicroBatches(self.before_accumulation)
@@ -117,6 +119,8 @@ class Watcher:
         self._run(self._see_autocast, context)
 
     def before_forward(self, module, args):
+        if self._perturbation is not None:
+            self._attempt(self._perturbation.before_forward, module)
         if self._settings.data:
             self._attempt(self._data.before_forward, module)
         if self._modules is not None:
@@ -434,6 +438,8 @@ class Watcher:
 
     def _begin_step(self):
         self._step += 1
+        if self._perturbation is not None:
+            self._perturbation.end()
         counts = counts_of_groups()
         self._traffic.before_step(self._step, counts)
         if _stalls.progress is not None:
@@ -568,6 +574,8 @@ class Watcher:
         facts["rendezvous"] = rendezvous()
         facts["error_place"], facts["error_part"] = self._error_place, self._error_part
         facts["error_stack"] = self._error_stack
+        if self._perturbation is not None:
+            facts["perturbed"] = self._perturbation.parameters()
         facts["last_call"] = self._last_call
         path = os.path.join(self._settings.folder, "rank-%d.watch.json" % self._rank)
         with self._note_lock:  # autograd's threads note, too

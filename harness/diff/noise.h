@@ -1,0 +1,46 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "reports/record/comparison.h"
+
+namespace lockstep {
+
+/// Runs may be so many times as far apart as two repetitions: other layouts round in other places.
+inline constexpr double kOfNoise = 10;
+
+/// So many perturbations tell how far rounding moves a tensor: runs may be `kOfPerturbations` times
+/// as far apart as the largest of them, and beyond `kOfNoise` times they differ.
+inline constexpr int kFewestPerturbations = 3;
+inline constexpr double kOfPerturbations = 3;
+
+/// Perturbations whose tolerances are larger parts of the norm hide any fault.
+inline constexpr double kMostOfPerturbations = 0.1;
+
+/// How far runs are apart that do the same: the largest relative distances up to a step.
+struct Noise {
+  std::map<std::pair<Compared, std::string>, double> distances;  ///< by quantity and tensor
+  bool is_perturbed = false;  ///< by at least `kFewestPerturbations` runs with perturbed weights
+
+  /// Whether any two had other bits. If not, they say nothing about layouts that round otherwise.
+  bool moves() const;
+
+  /// 0: nothing is known of the tensor.
+  double tolerance_of(Compared quantity, const std::string& name) const;
+
+  /// Whether perturbations show that tensors so far apart, relative to their norm, differ by more
+  /// than rounding. Without enough of them nothing is shown.
+  bool is_exceeded_by(double relative, Compared quantity, const std::string& name) const;
+
+  /// Why faults cannot be told from rounding any more: perturbations move most gradients as far.
+  /// Single ones may be noise by themselves, such as those that are 0 up to rounding. Empty: they
+  /// can, or there are not enough perturbations.
+  std::string why_unstable() const;
+
+ private:
+  double of(Compared quantity, const std::string& name) const;
+};
+
+}  // namespace lockstep

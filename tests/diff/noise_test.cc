@@ -1,0 +1,51 @@
+#include "harness/diff/noise.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+
+Noise noise_of(double a, double b, double c, bool is_perturbed = true) {
+  return {{{{Compared::gradient, "a"}, a},
+           {{Compared::gradient, "b"}, b},
+           {{Compared::gradient, "c"}, c},
+           {{Compared::update, "a"}, 1}},
+          is_perturbed};
+}
+
+TEST(Noise, OfPerturbationsBoundsWhatRoundingDoes) {
+  const Noise perturbed = noise_of(1e-3, 0, 0);
+  EXPECT_DOUBLE_EQ(perturbed.tolerance_of(Compared::gradient, "a"), 3e-3);
+  EXPECT_FALSE(perturbed.is_exceeded_by(0.9e-2, Compared::gradient, "a"));
+  EXPECT_TRUE(perturbed.is_exceeded_by(1.1e-2, Compared::gradient, "a"));
+  EXPECT_EQ(perturbed.tolerance_of(Compared::gradient, "another"), 0);
+}
+
+TEST(Noise, OfRepetitionsShowsNoFault) {
+  const Noise repeated = noise_of(1e-3, 0, 0, false);
+  EXPECT_DOUBLE_EQ(repeated.tolerance_of(Compared::gradient, "a"), 1e-2);
+  EXPECT_FALSE(repeated.is_exceeded_by(1, Compared::gradient, "a"));
+  EXPECT_EQ(noise_of(1, 1, 1, false).why_unstable(), "");
+}
+
+/// A gradient that is 0 up to rounding moves by all of it, and the training is stable.
+TEST(Noise, IsUnstableOnceMostGradientsMove) {
+  EXPECT_EQ(noise_of(1, 1e-3, 1e-4).why_unstable(), "");
+  EXPECT_EQ(noise_of(1, 0.03, 1e-4).why_unstable(), "");
+  EXPECT_THAT(noise_of(1, 0.04, 1e-4).why_unstable(), HasSubstr("0.04 of their norm apart"));
+  EXPECT_EQ(Noise{}.why_unstable(), "");
+}
+
+TEST(Noise, WithTheSameBitsMovesNothing) {
+  EXPECT_FALSE(Noise{}.moves());
+  Noise still = noise_of(0, 0, 0);
+  still.distances.erase({Compared::update, "a"});
+  EXPECT_FALSE(still.moves());
+  EXPECT_TRUE(noise_of(0, 0, 1e-9).moves());
+}
+
+}  // namespace
+}  // namespace lockstep
