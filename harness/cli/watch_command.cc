@@ -197,7 +197,7 @@ void check_node(const WatchWords& words) {
   if (words.out.empty()) throw bad_value("--out", "", "a folder that all machines share");
   if (!words.expect.empty() || words.is_bisection) {
     throw bad_value(words.is_bisection ? "--bisect" : "--expect", words.expect,
-                    "absent with --node: `lockstep report` judges all machines");
+                    "none with --node: `lockstep report` judges all machines");
   }
 }
 
@@ -318,7 +318,7 @@ WatchRequest request_of(const WatchWords& words) {
   if (more.repeated + more.perturbed > 0 && !words.node.empty()) {
     throw bad_value(more.repeated > 0 ? "--repeat" : "--perturb",
                     more.repeated > 0 ? words.repeat : words.perturb,
-                    "absent with --node: run the job again yourself");
+                    "none with --node: run the job again yourself");
   }
   if (!words.known.empty()) request.known = KnownFindings::read(words.known);
   request.label = words.label;

@@ -1,5 +1,6 @@
 #include "harness/job/attempts.h"
 
+#include <optional>
 #include <system_error>
 
 #include "harness/job/job_record.h"
@@ -20,8 +21,9 @@ int count_attempts(const JobRecord& job, const fs::path& folder) {
 void add_attempts(JobRecord& job, const fs::path& folder, const std::optional<JobEnd>& end) {
   if (job.earlier_attempts.empty()) job = with_attempts(job, count_attempts(job, folder));
   for (JobRecord& earlier : job.earlier_attempts) {
-    // Nobody knows the status of ranks that were begun again; they have failed, as a rule.
-    add_ranks(earlier, folder, JobEnd{1});
+    // Nobody knows the status of ranks that were begun again; they have failed, as a rule. Their
+    // own seal stays.
+    add_ranks(earlier, folder, earlier.manifest ? std::nullopt : std::optional(JobEnd{1}));
   }
   add_ranks(job, folder, end);
 }

@@ -211,7 +211,9 @@ void seal_if_all_ended(const fs::path& files, int world_size) {
   RunRecord run = load_record(folder);
   JobRecord& job = run.jobs.at(0);
   if (files.filename() != job.folder) {
-    job = with_attempts(first_attempt(job), number_in_name(files, first_attempt(job)));
+    const JobRecord first = first_attempt(job);
+    job = with_attempts(first, number_in_name(files, first));
+    job.unsealed = kOpen;  // also if all ranks of the first one ended, by an error
     run.planned = counts_of(run);
   }
   if (job.unsealed != kOpen) return;

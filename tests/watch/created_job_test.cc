@@ -254,31 +254,43 @@ void as_restarted(int restarts, const Work& work) {
 /// torchrun counts only the attempts that failed on the same machine, so ranks of another one are
 /// begun again with the count of the first attempt.
 TEST_F(CreatedJob, HasFilesForEachAttempt) {
-  for (const int rank : {0, 1}) {
+  for (const bool is_first_sealed : {false, true}) {
+    name_ = (folder_.path() / (is_first_sealed ? "sealed" : "run")).string();
+    for (const int rank : {0, 1}) {
+      as_restarted(0, [&] {
+        lockstep_watch* const watch = opened(rank);
+        if (watch) train(watch, static_cast<float>(rank));
+        if (watch && is_first_sealed) {
+          EXPECT_EQ(lockstep_watch_end(watch, "ValueError: no batch"), 0);
+          EXPECT_EQ(lockstep_watch_close(watch), 0);
+        }
+        return watch != nullptr;
+      });
+    }
+    as_restarted(1, [&] {
+      lockstep_watch* const watch = opened(0);
+      if (watch) train(watch, 1);
+      if (watch) finish(watch);
+      return watch && refusal_of(job_of(0)).find("it holds an earlier job") != std::string::npos;
+    });
     as_restarted(0, [&] {
-      lockstep_watch* const watch = opened(rank);
-      if (watch) train(watch, static_cast<float>(rank));
+      lockstep_watch* const watch = opened(1);
+      if (watch) train(watch, 1);
+      if (watch) finish(watch);
       return watch != nullptr;
     });
+    RunRecord record = load_record(name_);
+    take_up(record, name_);
+    judge_run(record, name_);
+    const JobRecord& job = record.jobs[0];
+    EXPECT_EQ(job.folder, "job-2");
+    EXPECT_EQ(job.unsealed, "");
+    EXPECT_TRUE(job.manifest);
+    EXPECT_EQ(job.results.at(1).verdict, Verdict::holds) << job.symptom.text;
+    ASSERT_EQ(job.earlier_attempts.size(), 1U);
+    EXPECT_EQ(job.earlier_attempts[0].results.at(1).verdict, Verdict::violated);
+    EXPECT_TRUE(job.earlier_attempts[0].manifest);
   }
-  as_restarted(1, [&] {
-    lockstep_watch* const watch = opened(0);
-    if (watch) train(watch, 1);
-    if (watch) finish(watch);
-    return watch && refusal_of(job_of(0)).find("it holds an earlier job") != std::string::npos;
-  });
-  as_restarted(0, [&] {
-    lockstep_watch* const watch = opened(1);
-    if (watch) train(watch, 1);
-    if (watch) finish(watch);
-    return watch != nullptr;
-  });
-  const JobRecord job = judged();
-  EXPECT_EQ(job.folder, "job-2");
-  EXPECT_EQ(job.unsealed, "");
-  EXPECT_EQ(job.results.at(1).verdict, Verdict::holds) << job.symptom.text;
-  ASSERT_EQ(job.earlier_attempts.size(), 1U);
-  EXPECT_EQ(job.earlier_attempts[0].results.at(1).verdict, Verdict::violated);
 }
 
 /// A rank that was restarted, or an independent training.

@@ -171,6 +171,10 @@ TEST_F(WatchCommand, RefusesWrongArguments) {
   EXPECT_EQ(watch("--format nothing", "true").status, 64);
   EXPECT_EQ(watch("--node a/b", "true").status, 64);
   EXPECT_EQ(watch("--node a --expect agrees", "true").status, 64);
+  EXPECT_EQ(watch("--repeat -1", "true").status, 64);
+  EXPECT_EQ(watch("--perturb 101", "true").status, 64);
+  EXPECT_THAT(watch("--node a --perturb 1", "true").err, HasSubstr("--perturb cannot be '1'"));
+  EXPECT_THAT(watch("--node a --repeat 2", "true").err, HasSubstr("--repeat cannot be '2'"));
   EXPECT_EQ(run_shell(kLockstep + " watch --node a -- true").status, 64);
   EXPECT_EQ(run_shell(kLockstep + " watch").status, 64);
   EXPECT_FALSE(fs::exists(out()));
