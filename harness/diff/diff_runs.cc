@@ -103,6 +103,12 @@ bool may_be_noise_in_part(const TensorDifference& one) {
   return one.cosine && *one.cosine >= kSmallestCosine && !one.multiple && !one.kind;
 }
 
+/// What repetitions show of a tensor; 0: there are none.
+struct MeasuredBound {
+  double whole = 0;
+  double multiple = 0;
+};
+
 /// The gradients of a parameter in all steps so far.
 struct GradientsSoFar {
   bool are_equal = true;            ///< the same bits
@@ -210,12 +216,13 @@ class StepComparison {
     const GradientScales scales(pairs);
     for (const TensorPair& pair : pairs) {
       const double all = norms.at(pair.quantity);
-      const double measured = noise.tolerance_of(pair.quantity, pair.name);
+      const MeasuredBound measured{noise.tolerance_of(pair.quantity, pair.name),
+                                   noise.tolerance_of_multiple(pair.quantity, pair.name)};
       TensorDifference one =
           pair.quantity == Compared::update
               ? compare_update(pair, inputs_of(pair, a, b), a, measured, all, sizes)
               : compare_observed(pair, measured, all, sizes);
-      decide_by(noise, one);
+      decide_by(noise, measured, one);
       leave_out_noise(pair, scales, one);
       if (pair.quantity == Compared::gradient) note_gradient(pair, one);
       if (!found.undecidable.empty() && one.likeness == Likeness::different) {
@@ -302,13 +309,13 @@ class StepComparison {
 
   /// A gradient or a loss. Ranks of B may rightly hold different gradients: some optimizers want
   /// only their own part.
-  TensorDifference compare_observed(const TensorPair& pair, double measured, double all,
-                                    const JobSizes& sizes) {
+  TensorDifference compare_observed(const TensorPair& pair, const MeasuredBound& measured,
+                                    double all, const JobSizes& sizes) {
     const RoundingBound bound = bound_of(pair.a, pair.b, rounding_);
     const auto compare = [&](const WholeTensor& value) {
       TensorDifference one =
-          compare_tensors(pair.a, value, std::max(bound.sum(), measured), all, sizes);
-      judge_multiple(pair.a, value, std::max(bound.of_multiple(), measured), true, one);
+          compare_tensors(pair.a, value, std::max(bound.sum(), measured.whole), all, sizes);
+      judge_multiple(pair.a, value, std::max(bound.of_multiple(), measured.multiple), true, one);
       return one;
     };
     const TensorDifference of_ranks = compare_pair(pair, false, compare);
@@ -369,24 +376,23 @@ class StepComparison {
         apart);
   }
 
-  /// Of what is undecided by the tolerance of the noise, not by another bound.
-  static void decide_by(const Noise& noise, TensorDifference& one) {
-    const double tolerance = noise.tolerance_of(one.quantity, one.name);
-    const bool is_open = one.likeness == Likeness::undecided && one.tolerance == tolerance &&
-                         one.relative > tolerance;
-    if (is_open && noise.is_exceeded_by(one.relative, one.quantity, one.name)) {
+  /// Of what is undecided by a tolerance of the noise, not by another bound.
+  static void decide_by(const Noise& noise, const MeasuredBound& measured, TensorDifference& one) {
+    const bool is_by_noise = one.tolerance == measured.whole || one.tolerance == measured.multiple;
+    if (one.likeness == Likeness::undecided && is_by_noise &&
+        noise.is_exceeded_by(one.relative, one.tolerance)) {
       one.likeness = Likeness::different;
     }
   }
 
   /// `measured`: noise.
   TensorDifference compare_update(const TensorPair& pair, const UpdateInputs& inputs,
-                                  const SideStep& a, double measured, double all,
+                                  const SideStep& a, const MeasuredBound& measured, double all,
                                   const JobSizes& sizes) const {
     const WholeTensor* const before = before_step(a.before, pair.name);
     UpdateBound bound = bound_of_update(pair.a, pair.b, before ? *before : pair.a, inputs);
-    bound.whole = std::max(bound.whole, measured);
-    if (bound.multiple) bound.multiple = std::max(*bound.multiple, measured);
+    bound.whole = std::max(bound.whole, measured.whole);
+    if (bound.multiple) bound.multiple = std::max(*bound.multiple, measured.multiple);
     // Ranks of B that have a gradient of their own, and step by it, reduce it nowhere.
     const bool is_fault = gradients_of_ranks_.contains(pair.name);
     return compare_pair(pair, is_fault, [&](const WholeTensor& value) {
@@ -486,18 +492,15 @@ class Repetition {
 
  private:
   static void add(const StepDifference& a, const StepDifference& b, Noise& noise) {
-    std::map<std::pair<Compared, std::string>, double> nearer;
+    std::map<std::pair<Compared, std::string>, const TensorDifference*> nearer;
     for (const StepDifference* one : {&a, &b}) {
       for (const TensorDifference& tensor : one->tensors) {
         const auto [place, is_new] =
-            nearer.emplace(std::pair{tensor.quantity, tensor.name}, tensor.relative);
-        if (!is_new) place->second = std::min(place->second, tensor.relative);
+            nearer.emplace(std::pair{tensor.quantity, tensor.name}, &tensor);
+        if (!is_new && tensor.relative < place->second->relative) place->second = &tensor;
       }
     }
-    for (const auto& [key, distance] : nearer) {
-      double& known = noise.distances[key];
-      known = std::max(known, distance);
-    }
+    for (const auto& [key, tensor] : nearer) noise.add(*tensor);
   }
 
   StepComparison with_a_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -22,8 +23,23 @@ double Noise::tolerance_of(Compared quantity, const std::string& name) const {
   return (is_perturbed ? kOfPerturbations : kOfNoise) * of(quantity, name);
 }
 
-bool Noise::is_exceeded_by(double relative, Compared quantity, const std::string& name) const {
-  return is_perturbed && relative > kOfNoise * of(quantity, name);
+double Noise::tolerance_of_multiple(Compared quantity, const std::string& name) const {
+  const auto measured = multiples.find({quantity, name});
+  if (!is_perturbed || measured == multiples.end()) return tolerance_of(quantity, name);
+  return kOfPerturbations * measured->second;
+}
+
+void Noise::add(const TensorDifference& difference) {
+  const std::pair key{difference.quantity, difference.name};
+  double& distance = distances[key];
+  distance = std::max(distance, difference.relative);
+  double& multiple = multiples[key];
+  multiple =
+      std::max(multiple, difference.ratio ? std::abs(*difference.ratio - 1) : difference.relative);
+}
+
+bool Noise::is_exceeded_by(double relative, double tolerance) const {
+  return is_perturbed && relative > kOfNoise / kOfPerturbations * tolerance;
 }
 
 std::string Noise::why_unstable() const {

@@ -22,6 +22,8 @@ inline constexpr double kMostOfPerturbations = 0.1;
 /// How far runs are apart that do the same: the largest relative distances up to a step.
 struct Noise {
   std::map<std::pair<Compared, std::string>, double> distances;  ///< by quantity and tensor
+  /// The part of them along the tensor's own direction, which rounding hardly moves: |ratio - 1|.
+  std::map<std::pair<Compared, std::string>, double> multiples = {};
   bool is_perturbed = false;  ///< by at least `kFewestPerturbations` runs with perturbed weights
 
   /// Whether any two had other bits. If not, they say nothing about layouts that round otherwise.
@@ -30,9 +32,15 @@ struct Noise {
   /// 0: nothing is known of the tensor.
   double tolerance_of(Compared quantity, const std::string& name) const;
 
-  /// Whether perturbations show that tensors so far apart, relative to their norm, differ by more
-  /// than rounding. Without enough of them nothing is shown.
-  bool is_exceeded_by(double relative, Compared quantity, const std::string& name) const;
+  /// The same for a tensor that is a multiple of the other one.
+  double tolerance_of_multiple(Compared quantity, const std::string& name) const;
+
+  /// Adds the distance of two runs in a tensor.
+  void add(const TensorDifference& difference);
+
+  /// Whether perturbations show that tensors so far apart differ by more than rounding, where
+  /// `tolerance` is one of both. Without enough of them nothing is shown.
+  bool is_exceeded_by(double relative, double tolerance) const;
 
   /// Why faults cannot be told from rounding any more: perturbations move most gradients as far.
   /// Single ones may be noise by themselves, such as those that are 0 up to rounding. Empty: they
