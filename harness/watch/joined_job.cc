@@ -3,14 +3,21 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iterator>
 #include <mutex>
 #include <set>
+#include <sstream>
+#include <string>
 #include <string_view>
 #include <system_error>
 
+#include "harness/record/environment.h"
 #include "harness/record/journal.h"
 #include "harness/record/manifest.h"
 #include "harness/record/new_file.h"
@@ -106,12 +113,36 @@ bool is_joined_before(const fs::path& folder) {
   return !joined.insert(folder).second;
 }
 
+/// When a process began, in the system's ticks; empty: unknown.
+std::string start_of(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  // After the name, which may hold anything; the time is the 20th word then.
+  std::istringstream words(text.substr(text.rfind(')') + 1));
+  std::string word;
+  for (int i = 0; i < 20; ++i) words >> word;
+  return word;
+}
+
+/// A file in the first attempt's folder, by which later ones know that the same launcher began
+/// them: the id of torchrun's rendezvous, or the process that is the parent of the ranks of a
+/// machine. Empty: the launcher begins no rank again.
+std::string mark_of_launcher() {
+  if (number_in("TORCHELASTIC_MAX_RESTARTS") < 1) return "";
+  const char* const id = std::getenv("TORCHELASTIC_RUN_ID");
+  const bool is_named = id && *id != '\0' && std::string_view(id) != "none";
+  const std::string launcher =
+      is_named ? id : fmt::format("{} {} {}", host_name(), ::getppid(), start_of(::getppid()));
+  return fmt::format("launcher-{:016x}", std::hash<std::string>()(launcher));
+}
+
 /// The number of the attempt that this process belongs to, from 1. torchrun counts, on each
 /// machine, only the attempts that failed there.
 int number_of_attempt(const JobRecord& first, const fs::path& folder,
                       const lockstep_watch_job& job) {
   const bool is_joined = is_joined_before(folder);
-  if (number_in("TORCHELASTIC_MAX_RESTARTS") < 1) return 1;
+  const std::string mark = mark_of_launcher();
+  if (mark.empty() || !fs::exists(folder / first.folder / mark)) return 1;
   int number = std::max(number_in("TORCHELASTIC_RESTART_COUNT"), 0) + 1;
   while (!is_joined && has_earlier(folder / attempt_of(first, number).folder, job)) ++number;
   return number;
@@ -194,6 +225,9 @@ JoinedJob join_job(const lockstep_watch_job& job) {
   }
   const JobRecord attempt = joined(folder, job);
   make_files(folder / attempt.folder);
+  if (const std::string mark = mark_of_launcher(); !mark.empty()) {
+    write_new_file(folder / kJobFolder / mark, "");
+  }
   return {folder / attempt.folder, attempt.id};
 }
 

@@ -237,13 +237,15 @@ TEST_F(CreatedJob, IsNotThatOfAnEarlierOne) {
   EXPECT_THAT(refusal_of(job_of(1)), HasSubstr("it holds an earlier job"));
 }
 
-/// A process of a rank that torchrun may begin again, and has begun again so often.
+/// A process of a rank that torchrun may begin again, and has begun again so often. `run`: the id
+/// of its rendezvous.
 template <class Work>
-void as_restarted(int restarts, const Work& work) {
+void as_restarted(int restarts, const Work& work, const char* run = "none") {
   const pid_t child = ::fork();
   if (child == 0) {
     ::setenv("TORCHELASTIC_MAX_RESTARTS", "3", 1);
     ::setenv("TORCHELASTIC_RESTART_COUNT", std::to_string(restarts).c_str(), 1);
+    ::setenv("TORCHELASTIC_RUN_ID", run, 1);
     ::_exit(work() && !testing::Test::HasFailure() ? 0 : 1);
   }
   int status = 0;
@@ -291,6 +293,25 @@ TEST_F(CreatedJob, HasFilesForEachAttempt) {
     EXPECT_EQ(job.earlier_attempts[0].results.at(1).verdict, Verdict::violated);
     EXPECT_TRUE(job.earlier_attempts[0].manifest);
   }
+}
+
+/// A torchrun that is started anew begins another job, whether or not its ranks failed before.
+TEST_F(CreatedJob, IsNoAttemptOfThatOfAnotherLauncher) {
+  const auto trains = [&] {
+    lockstep_watch* const watch = opened(0);
+    if (watch) train(watch, 1);
+    return watch != nullptr;
+  };
+  const auto is_refused = [&] {
+    return refusal_of(job_of(0)).find("it holds an earlier job") != std::string::npos;
+  };
+  as_restarted(0, trains, "first");
+  as_restarted(0, is_refused, "second");
+  as_restarted(1, is_refused, "second");
+  as_restarted(1, is_refused);
+  as_restarted(1, trains, "first");
+  EXPECT_TRUE(is_refused());
+  EXPECT_FALSE(fs::exists(run() / "job-3"));
 }
 
 /// A rank that was restarted, or an independent training.
