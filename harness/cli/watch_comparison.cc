@@ -73,13 +73,17 @@ void compare_with(const NamedJob& reference, WatchedJob& watched) {
 
 namespace {
 
+/// Without its other runs, of which there may be many.
+SideFiles files_of(const WatchedJob& watched) {
+  return {watched.run.jobs[0], watched.folder, watched.folder};
+}
+
 /// "reproducible: ..."; how far a repetition is from the first run.
-Comparison compared_with_repetition(const WatchedJob& first, const std::string& again) {
+Comparison compared_with_repetition(const WatchedJob& first, const WatchedJob& again) {
   Comparison comparison;
   comparison.purpose = ComparisonPurpose::repetition;
   try {
-    const NamedJob one(first.folder), other(again);
-    ComparedPair diff = diff_runs(one.files(), other.files(), {}, {});
+    ComparedPair diff = diff_runs(files_of(first), files_of(again), {}, {});
     conclude_repetition(diff);
     comparison.pairs.push_back(std::move(diff));
   } catch (const Error& error) {
@@ -90,29 +94,28 @@ Comparison compared_with_repetition(const WatchedJob& first, const std::string& 
 }
 
 /// How far a perturbed run has come from the first one.
-std::string moved_in_words(const WatchedJob& first, const std::string& again) {
+std::string moved_in_words(const WatchedJob& first, const WatchedJob& again) {
+  const std::int64_t moved = again.run.jobs[0].perturbed.value_or(0);
   try {
-    const NamedJob one(first.folder), other(again);
-    const std::int64_t moved = other.files().job().perturbed.value_or(0);
     if (moved == 0) {
-      return again +
+      return again.folder +
              " measures nothing: no module with parameters was called before the first step, so no "
              "initial weight was moved";
     }
-    const ComparedPair diff = diff_runs(one.files(), other.files(), {}, {});
+    const ComparedPair diff = diff_runs(files_of(first), files_of(again), {}, {});
     const auto last =
         std::find_if(diff.steps.rbegin(), diff.steps.rend(),
                      [](const StepDifference& step) { return step.weights_apart.value_or(0) > 0; });
     if (last == diff.steps.rend()) {
       return fmt::format("{}: {} moved by a unit in the last place, and no step is known to differ",
-                         again, counted(moved, "parameter"));
+                         again.folder, counted(moved, "parameter"));
     }
     return fmt::format(
         "{}: {} moved by a unit in the last place; before step {} all parameters are {:.2g} of "
         "their norm from those of the job",
-        again, counted(moved, "parameter"), last->step, *last->weights_apart);
+        again.folder, counted(moved, "parameter"), last->step, *last->weights_apart);
   } catch (const Error& error) {
-    return fmt::format("{} was not compared: {}", again, printable_error(error.what()));
+    return fmt::format("{} was not compared: {}", again.folder, printable_error(error.what()));
   }
 }
 
@@ -133,11 +136,11 @@ void run_again(WatchRequest request, const MoreRuns& more, WatchedJob& first, st
     request.perturbation = is_perturbed ? number - more.repeated : 0;
     const WatchedJob again = watch_job(request, LOCKSTEP_VERSION);
     if (is_perturbed) {
-      first.run.notes.push_back(moved_in_words(first, request.out));
+      first.run.notes.push_back(moved_in_words(first, again));
       say(wrapped(first.run.notes.back(), 0, 2, width));
       store_record(first);
     } else {
-      Comparison comparison = compared_with_repetition(first, request.out);
+      Comparison comparison = compared_with_repetition(first, again);
       say(wrapped(heading_of(comparison), 0, 2, width));
       store(std::move(comparison), first);
     }

@@ -103,12 +103,6 @@ bool may_be_noise_in_part(const TensorDifference& one) {
   return one.cosine && *one.cosine >= kSmallestCosine && !one.multiple && !one.kind;
 }
 
-/// What repetitions show of a tensor; 0: there are none.
-struct MeasuredBound {
-  double whole = 0;
-  double multiple = 0;
-};
-
 /// The gradients of a parameter in all steps so far.
 struct GradientsSoFar {
   bool are_equal = true;            ///< the same bits
@@ -216,8 +210,7 @@ class StepComparison {
     const GradientScales scales(pairs);
     for (const TensorPair& pair : pairs) {
       const double all = norms.at(pair.quantity);
-      const MeasuredBound measured{noise.tolerance_of(pair.quantity, pair.name),
-                                   noise.tolerance_of_multiple(pair.quantity, pair.name)};
+      const NoiseOfTensor measured = noise.tolerance_of(pair.quantity, pair.name);
       TensorDifference one =
           pair.quantity == Compared::update
               ? compare_update(pair, inputs_of(pair, a, b), a, measured, all, sizes)
@@ -309,7 +302,7 @@ class StepComparison {
 
   /// A gradient or a loss. Ranks of B may rightly hold different gradients: some optimizers want
   /// only their own part.
-  TensorDifference compare_observed(const TensorPair& pair, const MeasuredBound& measured,
+  TensorDifference compare_observed(const TensorPair& pair, const NoiseOfTensor& measured,
                                     double all, const JobSizes& sizes) {
     const RoundingBound bound = bound_of(pair.a, pair.b, rounding_);
     const auto compare = [&](const WholeTensor& value) {
@@ -377,7 +370,7 @@ class StepComparison {
   }
 
   /// Of what is undecided by a tolerance of the noise, not by another bound.
-  static void decide_by(const Noise& noise, const MeasuredBound& measured, TensorDifference& one) {
+  static void decide_by(const Noise& noise, const NoiseOfTensor& measured, TensorDifference& one) {
     const bool is_by_noise = one.tolerance == measured.whole || one.tolerance == measured.multiple;
     if (one.likeness == Likeness::undecided && is_by_noise &&
         noise.is_exceeded_by(one.relative, one.tolerance)) {
@@ -387,7 +380,7 @@ class StepComparison {
 
   /// `measured`: noise.
   TensorDifference compare_update(const TensorPair& pair, const UpdateInputs& inputs,
-                                  const SideStep& a, const MeasuredBound& measured, double all,
+                                  const SideStep& a, const NoiseOfTensor& measured, double all,
                                   const JobSizes& sizes) const {
     const WholeTensor* const before = before_step(a.before, pair.name);
     UpdateBound bound = bound_of_update(pair.a, pair.b, before ? *before : pair.a, inputs);

@@ -11,31 +11,22 @@ namespace lockstep {
 
 bool Noise::moves() const {
   return std::any_of(distances.begin(), distances.end(),
-                     [](const auto& one) { return one.second > 0; });
+                     [](const auto& one) { return one.second.whole > 0; });
 }
 
-double Noise::of(Compared quantity, const std::string& name) const {
+NoiseOfTensor Noise::tolerance_of(Compared quantity, const std::string& name) const {
   const auto measured = distances.find({quantity, name});
-  return measured == distances.end() ? 0 : measured->second;
-}
-
-double Noise::tolerance_of(Compared quantity, const std::string& name) const {
-  return (is_perturbed ? kOfPerturbations : kOfNoise) * of(quantity, name);
-}
-
-double Noise::tolerance_of_multiple(Compared quantity, const std::string& name) const {
-  const auto measured = multiples.find({quantity, name});
-  if (!is_perturbed || measured == multiples.end()) return tolerance_of(quantity, name);
-  return kOfPerturbations * measured->second;
+  if (measured == distances.end()) return {};
+  const auto& [whole, multiple] = measured->second;
+  if (!is_perturbed) return {kOfNoise * whole, kOfNoise * whole};
+  return {kOfPerturbations * whole, kOfPerturbations * multiple};
 }
 
 void Noise::add(const TensorDifference& difference) {
-  const std::pair key{difference.quantity, difference.name};
-  double& distance = distances[key];
-  distance = std::max(distance, difference.relative);
-  double& multiple = multiples[key];
-  multiple =
-      std::max(multiple, difference.ratio ? std::abs(*difference.ratio - 1) : difference.relative);
+  NoiseOfTensor& known = distances[{difference.quantity, difference.name}];
+  const double multiple = difference.ratio ? std::abs(*difference.ratio - 1) : difference.relative;
+  known.whole = std::max(known.whole, difference.relative);
+  known.multiple = std::max(known.multiple, multiple);
 }
 
 bool Noise::is_exceeded_by(double relative, double tolerance) const {
@@ -45,7 +36,7 @@ bool Noise::is_exceeded_by(double relative, double tolerance) const {
 std::string Noise::why_unstable() const {
   std::vector<double> moved;
   for (const auto& [tensor, distance] : distances) {
-    if (tensor.first == Compared::gradient) moved.push_back(distance);
+    if (tensor.first == Compared::gradient) moved.push_back(distance.whole);
   }
   if (!is_perturbed || moved.empty()) return "";
   const auto median = moved.begin() + std::ptrdiff_t(moved.size() / 2);

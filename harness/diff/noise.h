@@ -19,21 +19,22 @@ inline constexpr double kOfPerturbations = 3;
 /// Perturbations whose tolerances are larger parts of the norm hide any fault.
 inline constexpr double kMostOfPerturbations = 0.1;
 
-/// How far runs are apart that do the same: the largest relative distances up to a step.
+/// A relative distance of two tensors, or a tolerance for it.
+struct NoiseOfTensor {
+  double whole = 0;
+  double multiple = 0;  ///< along the tensor's own direction, which rounding hardly moves
+};
+
+/// How far runs are apart that do the same: the largest distances up to a step.
 struct Noise {
-  std::map<std::pair<Compared, std::string>, double> distances;  ///< by quantity and tensor
-  /// The part of them along the tensor's own direction, which rounding hardly moves: |ratio - 1|.
-  std::map<std::pair<Compared, std::string>, double> multiples = {};
+  std::map<std::pair<Compared, std::string>, NoiseOfTensor> distances;  ///< by quantity and tensor
   bool is_perturbed = false;  ///< by at least `kFewestPerturbations` runs with perturbed weights
 
   /// Whether any two had other bits. If not, they say nothing about layouts that round otherwise.
   bool moves() const;
 
   /// 0: nothing is known of the tensor.
-  double tolerance_of(Compared quantity, const std::string& name) const;
-
-  /// The same for a tensor that is a multiple of the other one.
-  double tolerance_of_multiple(Compared quantity, const std::string& name) const;
+  NoiseOfTensor tolerance_of(Compared quantity, const std::string& name) const;
 
   /// Adds the distance of two runs in a tensor.
   void add(const TensorDifference& difference);
@@ -46,9 +47,6 @@ struct Noise {
   /// Single ones may be noise by themselves, such as those that are 0 up to rounding. Empty: they
   /// can, or there are not enough perturbations.
   std::string why_unstable() const;
-
- private:
-  double of(Compared quantity, const std::string& name) const;
 };
 
 }  // namespace lockstep

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 int count_attempts(const JobRecord& job, const fs::path& folder) {
   int count = 1;
   std::error_code missing;
-  while (fs::is_directory(folder / attempt_of(job, count + 1).folder, missing)) ++count;
+  while (fs::is_directory(folder / folder_of_attempt(job.folder, count + 1), missing)) ++count;
   return count;
 }
 

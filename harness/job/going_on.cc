@@ -22,8 +22,8 @@ bool is_judged(const Execution& execution) { return !execution.symptom.text.empt
 /// Ranks outlive a watch that was killed.
 bool has_live_rank(const JobRecord& job, const fs::path& folder) {
   // The record of a job whose watch was killed is that of its first attempt.
-  const JobRecord last = is_judged(job) ? job : attempt_of(job, count_attempts(job, folder));
-  const auto ranks = read_all_progress(folder / last.folder);
+  const int attempts = is_judged(job) ? 1 : count_attempts(job, folder);
+  const auto ranks = read_all_progress(folder / folder_of_attempt(job.folder, attempts));
   return std::any_of(ranks.begin(), ranks.end(),
                      [](const auto& rank) { return is_alive(rank.second); });
 }

@@ -84,10 +84,10 @@ RankEndFacts end_facts_of(const fs::path& files, int rank, const RankFacts* know
   const IndexedStep last = last_step_of(files, rank);
   facts.last_step = last.step;
   facts.is_last_updated = is_after_update(last.summary);
-  if (has_aborted(files, rank)) {
-    facts.aborted_in = place_in_stacks(files, rank);
-    facts.stack = main_stack(files, rank);
-    facts.aborted_call = collective_in(facts.stack);
+  if (RankStack stack = read_stack(files, rank); stack.has_aborted) {
+    facts.aborted_in = std::move(stack.place);
+    facts.aborted_call = collective_in(stack.frames);
+    facts.stack = std::move(stack.frames);
   }
   if (!known) return facts;
   facts.hook_failure = known->failure;
@@ -335,14 +335,6 @@ void take_writes(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.written_before = {steps.begin(), steps.end()};
 }
 
-std::optional<std::int64_t> perturbed_in(const std::map<int, RankFacts>& facts) {
-  std::optional<std::int64_t> fewest;
-  for (const auto& [rank, one] : facts) {
-    if (one.perturbed) fewest = std::min(fewest.value_or(*one.perturbed), *one.perturbed);
-  }
-  return fewest;
-}
-
 /// What the ranks know of themselves.
 void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.skipped_steps = skipped_steps_in(facts);
@@ -355,9 +347,10 @@ void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.groups = groups_in(facts);
   job.calls_in_forward = calls_in_forward(facts);
   job.thinned_after = first_thinned(facts);
-  job.perturbed = perturbed_in(facts);
   job.captured_updates = 0;
+  job.perturbed.reset();
   for (const auto& [rank, one] : facts) {
+    job.perturbed = fewest_perturbed(job.perturbed, one.perturbed);
     job.captured_updates = std::max(job.captured_updates, one.captured_updates);
   }
 }

@@ -112,8 +112,7 @@ void add_machine(const fs::path& folder, const JobRecord& other, JobRecord& job)
   job.calls_in_forward = most_calls(job.calls_in_forward, other.calls_in_forward);
   job.written_before = steps_of_both(job.written_before, other.written_before);
   job.writes_known_until = std::min(job.writes_known_until, other.writes_known_until);
-  if (other.perturbed)
-    job.perturbed = std::min(job.perturbed.value_or(*other.perturbed), *other.perturbed);
+  job.perturbed = fewest_perturbed(job.perturbed, other.perturbed);
   job.captured_updates = std::max(job.captured_updates, other.captured_updates);
   if (job.unsealed.empty() && !other.unsealed.empty()) {
     job.unsealed = folder.string() + ": " + other.unsealed;

@@ -189,6 +189,11 @@ std::map<std::int64_t, int> signals_of_processes(const std::filesystem::path& fo
   return signals;
 }
 
+std::optional<std::int64_t> fewest_perturbed(std::optional<std::int64_t> one,
+                                             std::optional<std::int64_t> other) {
+  return one && other ? std::min(one, other) : std::max(one, other);  // absent is the least
+}
+
 int most_calls(int one, int other) { return one < 0 || other < 0 ? -1 : std::max(one, other); }
 
 }  // namespace lockstep

@@ -88,6 +88,10 @@ std::map<std::int64_t, int> signals_of_processes(const std::filesystem::path& fo
 /// The larger of two numbers of calls, of which -1 is unknown: with it, so are both together.
 int most_calls(int one, int other);
 
+/// The smaller of two numbers of perturbed parameters; absent: neither is known.
+std::optional<std::int64_t> fewest_perturbed(std::optional<std::int64_t> one,
+                                             std::optional<std::int64_t> other);
+
 /// The facts of all of them, by rank.
 std::map<int, RankFacts> read_all_facts(const std::filesystem::path& folder);
 

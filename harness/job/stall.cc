@@ -64,10 +64,8 @@ StalledState state_of(const WatchedProgress& progress, bool has_answered) {
   return is_stopped(progress) ? StalledState::stopped : StalledState::silent;
 }
 
-/// Where a process is that cannot say so itself.
-std::string place_of_silent(const fs::path& folder, int rank, pid_t pid) {
-  std::string stacks = place_in_stacks(folder, rank);
-  if (!stacks.empty()) return stacks;
+/// Where a process is that cannot say so itself, and wrote no stack.
+std::string place_in_system(pid_t pid) {
   const std::string channel = proc(pid, "wchan");
   return channel.empty() || channel == "0" ? "native code"
                                            : fmt::format("native code, which waits in {}", channel);
@@ -121,16 +119,11 @@ std::vector<StackFrame> frames_in(std::string_view stacks) {
   return frames;
 }
 
-bool has_aborted(const fs::path& folder, int rank) {
-  return stacks_of(folder, rank).find("Fatal Python error: ") < std::string::npos;
-}
-
 namespace {
 
 /// Of the thread that got the signal the last time. A thread without Python that aborts is not
 /// listed; then of the main one, which comes last.
-std::string main_thread_of(const fs::path& folder, int rank) {
-  std::string stacks = stacks_of(folder, rank);
+std::string main_thread_of(std::string stacks) {
   std::size_t begin = stacks.rfind("Current thread");
   if (begin == stacks.npos) begin = stacks.rfind("Thread 0x");
   if (begin != stacks.npos) stacks.erase(0, begin);
@@ -153,24 +146,17 @@ std::string in_words(const StackFrame& frame) {
 
 }  // namespace
 
-std::string place_in_stacks(const fs::path& folder, int rank) {
-  const std::string stacks = main_thread_of(folder, rank);
-  std::string first;
-  for (const StackFrame& frame : frames_in(stacks)) {
+RankStack read_stack(const fs::path& folder, int rank) {
+  const std::string stacks = stacks_of(folder, rank);
+  RankStack stack;
+  stack.has_aborted = stacks.find("Fatal Python error: ") < stacks.npos;
+  const std::string main = main_thread_of(stacks);
+  for (const StackFrame& frame : frames_in(main)) {
     if (is_own(frame)) continue;
-    if (!is_library(frame)) return in_words(frame);
-    if (first.empty()) first = in_words(frame);
+    if (stack.place.empty() && !is_library(frame)) stack.place = in_words(frame);
+    if (stack.frames.size() < kMostFrames) stack.frames.push_back(in_words(frame));
   }
-  return first;
-}
-
-std::vector<std::string> main_stack(const fs::path& folder, int rank) {
-  const std::string stacks = main_thread_of(folder, rank);
-  std::vector<std::string> stack;
-  for (const StackFrame& frame : frames_in(stacks)) {
-    if (stack.size() == kMostFrames) break;
-    if (!is_own(frame)) stack.push_back(in_words(frame));
-  }
+  if (stack.place.empty() && !stack.frames.empty()) stack.place = stack.frames.front();
   return stack;
 }
 
@@ -225,8 +211,9 @@ void add_rank(int rank, const WatchedProgress& progress, const fs::path& folder,
   const bool lives = is_alive(progress) && !is_stopped(progress);
   StalledRank told{rank, state_of(progress, answer && lives), progress.steps};
   if (told.state == StalledState::silent) {
-    told.place = place_of_silent(folder, rank, progress.pid);
-    told.stack = main_stack(folder, rank);
+    RankStack stack = read_stack(folder, rank);
+    told.place = stack.place.empty() ? place_in_system(progress.pid) : std::move(stack.place);
+    told.stack = std::move(stack.frames);
   }
   if (told.state == StalledState::answered) {
     told.place = answer->place;

@@ -18,10 +18,6 @@ namespace lockstep {
 Stall record_stall(const std::filesystem::path& folder, std::uint32_t request, double limit_s,
                    bool is_node);
 
-/// Whether the process of a rank ended by a fatal signal of its own, such as SIGABRT, and wrote the
-/// stacks of its threads.
-bool has_aborted(const std::filesystem::path& folder, int rank);
-
 /// A line of stacks that Python's faulthandler wrote: 'File "train.py", line 65 in main'.
 struct StackFrame {
   std::string_view file;
@@ -32,12 +28,14 @@ struct StackFrame {
 /// The frames in such a text, of which they are views. Takes time linear in it.
 std::vector<StackFrame> frames_in(std::string_view stacks);
 
-/// The innermost line of the user's code in these stacks: "main, train.py:65"; empty: there is
-/// none.
-std::string place_in_stacks(const std::filesystem::path& folder, int rank);
+/// What Python's faulthandler wrote of a rank last, as far as it is about its main thread.
+struct RankStack {
+  bool has_aborted = false;  ///< its process ended by a fatal signal of its own, such as SIGABRT
+  std::string place;         ///< the user's innermost line: "main, train.py:65"; empty: unknown
+  std::vector<std::string> frames;  ///< innermost first: "load_batch, train.py:53"; empty: none
+};
 
-/// All of its main thread, innermost first: "load_batch, train.py:53".
-std::vector<std::string> main_stack(const std::filesystem::path& folder, int rank);
+RankStack read_stack(const std::filesystem::path& folder, int rank);
 
 /// The function of torch.distributed that such a stack is in: "all_gather"; empty: in none.
 std::string collective_in(const std::vector<std::string>& stack);

@@ -362,7 +362,7 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   }
   try {
     const int attempts = count_attempts(run.jobs[0], folder);
-    wait_for_last_ranks(folder / attempt_of(run.jobs[0], attempts).folder);
+    wait_for_last_ranks(folder / folder_of_attempt(run.jobs[0].folder, attempts));
     run.jobs[0].duration_s =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     add_attempts(run.jobs[0], folder, end);

@@ -155,16 +155,13 @@ void learn_names(const Comparison& comparison, Redaction& redaction) {
   for (const ComparedPair& pair : comparison.pairs) learn_names(pair, redaction);
 }
 
-void redact(JobRecord& job, Redaction& redaction) {
-  const auto leave_out_stacks = [](JobRecord& attempt) {
-    for (RankExit& end : attempt.exits) end.stack.clear();  // reports show one place of each
-  };
-  if (redaction.is_asked_for()) {
-    std::ranges::for_each(job.earlier_attempts, leave_out_stacks);
-    leave_out_stacks(job);
-  }
-  redact_texts(job, redaction);
+void leave_out_stacks(RunRecord& run) {
+  for_each_attempt(run.jobs, [](JobRecord& job) {
+    for (RankExit& end : job.exits) end.stack.clear();
+  });
 }
+
+void redact(JobRecord& job, Redaction& redaction) { redact_texts(job, redaction); }
 
 void redact(Comparison& comparison, Redaction& redaction) { redact_texts(comparison, redaction); }
 

@@ -16,6 +16,9 @@ void learn_names(const JobRecord& job, Redaction& redaction);
 
 void learn_names(const Comparison& comparison, Redaction& redaction);
 
+/// Leaves out the stacks of ranks: reports show one place of each.
+void leave_out_stacks(RunRecord& run);
+
 /// Replaces names in all texts of a job or comparison.
 void redact(JobRecord& job, Redaction& redaction);
 void redact(Comparison& comparison, Redaction& redaction);

@@ -126,6 +126,7 @@ void learn_all_names(const RunRecord& run, const fs::path& folder, Redaction& re
 
 void mask_record(RunRecord& run, Redaction& redaction) {
   mask_machine(run);
+  if (redaction.is_asked_for()) leave_out_stacks(run);
   for (JobRecord& job : run.jobs) redact(job, redaction);
   for (Comparison& comparison : run.comparisons) redact(comparison, redaction);
   run.environment.torch_version = redaction.text(run.environment.torch_version);

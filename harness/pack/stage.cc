@@ -239,7 +239,6 @@ void stage_answer(const fs::path& file, const fs::path& staged, Redaction& redac
     threads.push_back({{"name", ""},
                        {"function", thread["function"]},
                        {"site", thread["site"]},
-                       {"frames", Json::array()},
                        {"stack", Json::array()}});
   }
   answer.json["threads"] = threads;

@@ -44,12 +44,16 @@ RunRecord record_of_new_job(const std::string& title, std::int64_t agree_every) 
   return run;
 }
 
+std::string folder_of_attempt(const std::string& first, int number) {
+  return number == 1 ? first : fmt::format("{}-{}", first, number);
+}
+
 JobRecord attempt_of(const JobRecord& first, int number) {
   JobRecord attempt = first;
   if (number == 1) return attempt;
   attempt.manifest.reset();
   attempt.id = fmt::format("{}-{}", first.id, number);
-  attempt.folder = fmt::format("{}-{}", first.folder, number);
+  attempt.folder = folder_of_attempt(first.folder, number);
   return attempt;
 }
 

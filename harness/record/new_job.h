@@ -22,6 +22,9 @@ std::vector<Claim> claims_of_jobs(std::int64_t agree_every);
 /// The record of a job that is about to start, with a new id. `title`: its name in sentences.
 RunRecord record_of_new_job(const std::string& title, std::int64_t agree_every);
 
+/// The folder of the files of attempt `number`, from 1. `first`: that of the first one.
+std::string folder_of_attempt(const std::string& first, int number);
+
 /// The record of an execution of a job's ranks that their launcher begins after it has ended
 /// `number` - 1 others, as `torchrun --max-restarts` does. `first`: that of the first one, as it is
 /// when it starts.

@@ -144,7 +144,7 @@ int number_of_attempt(const JobRecord& first, const fs::path& folder,
   const std::string mark = mark_of_launcher();
   if (mark.empty() || !fs::exists(folder / first.folder / mark)) return 1;
   int number = std::max(number_in("TORCHELASTIC_RESTART_COUNT"), 0) + 1;
-  while (!is_joined && has_earlier(folder / attempt_of(first, number).folder, job)) ++number;
+  while (!is_joined && has_earlier(folder / folder_of_attempt(first.folder, number), job)) ++number;
   return number;
 }
 
@@ -220,7 +220,6 @@ JoinedJob join_job(const lockstep_watch_job& job) {
   if (!fs::exists(folder / kRecord)) {
     require_unused(folder);
     make_private_folder(folder, readers_of(job));
-    make_files(folder / kJobFolder);
     write_new_file(folder / kRecord, render_json(record_of(job)));
   }
   const JobRecord attempt = joined(folder, job);

@@ -9,20 +9,19 @@ namespace {
 using testing::HasSubstr;
 
 Noise noise_of(double a, double b, double c, bool is_perturbed = true) {
-  return {{{{Compared::gradient, "a"}, a},
-           {{Compared::gradient, "b"}, b},
-           {{Compared::gradient, "c"}, c},
-           {{Compared::update, "a"}, 1}},
-          {},
+  return {{{{Compared::gradient, "a"}, {a, a}},
+           {{Compared::gradient, "b"}, {b, b}},
+           {{Compared::gradient, "c"}, {c, c}},
+           {{Compared::update, "a"}, {1, 1}}},
           is_perturbed};
 }
 
 TEST(Noise, OfPerturbationsBoundsWhatRoundingDoes) {
   const Noise perturbed = noise_of(1e-3, 0, 0);
-  EXPECT_DOUBLE_EQ(perturbed.tolerance_of(Compared::gradient, "a"), 3e-3);
+  EXPECT_DOUBLE_EQ(perturbed.tolerance_of(Compared::gradient, "a").whole, 3e-3);
   EXPECT_FALSE(perturbed.is_exceeded_by(0.9e-2, 3e-3));
   EXPECT_TRUE(perturbed.is_exceeded_by(1.1e-2, 3e-3));
-  EXPECT_EQ(perturbed.tolerance_of(Compared::gradient, "another"), 0);
+  EXPECT_EQ(perturbed.tolerance_of(Compared::gradient, "another").whole, 0);
 }
 
 /// Rounding turns a tensor more than it stretches it.
@@ -32,20 +31,20 @@ TEST(Noise, BoundsMultiplesByThemselves) {
   one.name = "a";
   one.relative = 0.02;
   one.ratio = 0.999;
-  Noise noise{{}, {}, true};
+  Noise noise{{}, true};
   noise.add(one);
-  EXPECT_NEAR(noise.tolerance_of_multiple(Compared::gradient, "a"), 3e-3, 1e-9);
-  EXPECT_DOUBLE_EQ(noise.tolerance_of(Compared::gradient, "a"), 0.06);
+  EXPECT_NEAR(noise.tolerance_of(Compared::gradient, "a").multiple, 3e-3, 1e-9);
+  EXPECT_DOUBLE_EQ(noise.tolerance_of(Compared::gradient, "a").whole, 0.06);
   one.ratio.reset();  // unknown: it may be all of it
   noise.add(one);
-  EXPECT_DOUBLE_EQ(noise.tolerance_of_multiple(Compared::gradient, "a"), 0.06);
+  EXPECT_DOUBLE_EQ(noise.tolerance_of(Compared::gradient, "a").multiple, 0.06);
   noise.is_perturbed = false;
-  EXPECT_DOUBLE_EQ(noise.tolerance_of_multiple(Compared::gradient, "a"), 0.2);
+  EXPECT_DOUBLE_EQ(noise.tolerance_of(Compared::gradient, "a").multiple, 0.2);
 }
 
 TEST(Noise, OfRepetitionsShowsNoFault) {
   const Noise repeated = noise_of(1e-3, 0, 0, false);
-  EXPECT_DOUBLE_EQ(repeated.tolerance_of(Compared::gradient, "a"), 1e-2);
+  EXPECT_DOUBLE_EQ(repeated.tolerance_of(Compared::gradient, "a").whole, 1e-2);
   EXPECT_FALSE(repeated.is_exceeded_by(1, 1e-2));
   EXPECT_EQ(noise_of(1, 1, 1, false).why_unstable(), "");
 }

@@ -237,8 +237,7 @@ void read_stalled_calls(std::string_view bytes) {
 
 void read_stacks(std::string_view bytes) {
   const fs::path folder = as_file("stacks", "rank-0.stacks", bytes).parent_path();
-  has_aborted(folder, 0);
-  place_in_stacks(folder, 0);
+  read_stack(folder, 0);
 }
 
 /// The bytes with the name of this machine at this place: files of others are left out.

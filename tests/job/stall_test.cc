@@ -15,7 +15,7 @@ namespace {
 std::string place_in(const std::string& stacks) {
   const TemporaryFolder folder;
   write_text(rank_file(folder.path(), 0, kStacksEnding), stacks);
-  return place_in_stacks(folder.path(), 0);
+  return read_stack(folder.path(), 0).place;
 }
 
 TEST(Stacks, TellTheInnermostLineOfTheUser) {
@@ -45,7 +45,7 @@ TEST(Stacks, AreThoseOfTheMainThreadWithoutOurs) {
       "  File \"/a/train.py\", line 65 in main\n"
       "\nExtension modules: torch._C (total: 1)\n"
       "  File \"/a/late.py\", line 1 in late\n");
-  const std::vector<std::string> stack = main_stack(folder.path(), 0);
+  const std::vector<std::string> stack = read_stack(folder.path(), 0).frames;
   EXPECT_THAT(stack, testing::ElementsAre("all_reduce, distributed_c10d.py:5",
                                           "barrier, distributed_c10d.py:7",
                                           "wrapper, c10d_logger.py:8", "main, train.py:65"));
@@ -58,8 +58,8 @@ TEST(Stacks, AreThoseOfTheMainThreadWithoutOurs) {
              "\nThread 0x2 (most recent call first):\n"
              "  File \"/a/train.py\", line 65 in main\n"
              "\nExtension modules: torch._C (total: 1)\n");
-  EXPECT_THAT(main_stack(folder.path(), 0), testing::ElementsAre("main, train.py:65"));
-  EXPECT_EQ(place_in_stacks(folder.path(), 0), "main, train.py:65");
+  EXPECT_THAT(read_stack(folder.path(), 0).frames, testing::ElementsAre("main, train.py:65"));
+  EXPECT_EQ(read_stack(folder.path(), 0).place, "main, train.py:65");
   EXPECT_EQ(collective_in({"reduce, a.py:5", "main, train.py:65"}), "");
   EXPECT_EQ(collective_in({}), "");
 }

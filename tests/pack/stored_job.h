@@ -123,8 +123,6 @@ class StoredJob {
          {{{"name", "secret thread"},
            {"function", "secret_loader"},
            {"site", "secret.py:6"},
-           {"frames",
-            {{{"function", "secret_loader"}, {"file", "/secret/secret.py"}, {"line", 6}}}},
            {"stack", {"secret_loader, secret.py:6"}}}}}};
     return answer.dump();
   }

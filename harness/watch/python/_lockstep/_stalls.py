@@ -99,6 +99,14 @@ def part_of_error(error):
     return ""
 
 
+def facts_of_error(error):
+    """Of the exception that ends this rank; without one nothing is known."""
+    if error is None:
+        return {"error_place": "", "error_part": "", "error_stack": [], "last_call": ""}
+    return {"error_place": place_of_error(error), "error_part": part_of_error(error),
+            "error_stack": stack_of_error(error), "last_call": last_call() if progress is not None else ""}
+
+
 def _stack_of(frame):
     """Innermost first."""
     frames = []
@@ -120,8 +128,7 @@ def _threads():
             continue
         stack = _stack_of(frames[thread.ident])
         function, site = _place_of(stack)
-        told.append({"name": thread.name, "function": function, "site": site, "frames": stack,
-                     "stack": _in_words(stack)})
+        told.append({"name": thread.name, "function": function, "site": site, "stack": _in_words(stack)})
     return told
 
 

@@ -81,9 +81,7 @@ class Watcher:
         self._note_lock = threading.Lock()
         self._parent = 0  # process, when the observation began
         self._execution = Execution(torch, self._settings.sources)
-        self._error_place = self._error_part = ""  # of the error that ends this rank
-        self._error_stack = []
-        self._last_call = ""  # then, a collective
+        self._end_facts = _stalls.facts_of_error(None)
         self._unnoted = ""  # why this rank is no longer observed, until that is on record
         self._says_copies = settings.keeps_before
         self._copied = 0  # bytes of the values of the first step
@@ -572,11 +570,9 @@ class Watcher:
                  "groups": sizes_of_named_groups()}
         facts["local_first"], facts["local_count"] = ranks_of_machine(self._rank, self._world)
         facts["rendezvous"] = rendezvous()
-        facts["error_place"], facts["error_part"] = self._error_place, self._error_part
-        facts["error_stack"] = self._error_stack
+        facts.update(self._end_facts)
         if self._perturbation is not None:
             facts["perturbed"] = self._perturbation.parameters()
-        facts["last_call"] = self._last_call
         path = os.path.join(self._settings.folder, "rank-%d.watch.json" % self._rank)
         with self._note_lock:  # autograd's threads note, too
             try:
@@ -631,10 +627,7 @@ class Watcher:
         self.__init__(self._torch)
 
     def _end(self, error):
-        if error is not None:
-            self._error_place, self._error_stack = _stalls.place_of_error(error), _stalls.stack_of_error(error)
-            self._error_part = _stalls.part_of_error(error)
-            self._last_call = _stalls.last_call() if _stalls.progress is not None else ""
+        self._end_facts = _stalls.facts_of_error(error)
         self._note()
         self._execution.write(self._settings.folder, self._rank, True)
         self._watch.end(None if error is None else
