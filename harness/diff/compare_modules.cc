@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/diff/compare_tensors.h"
+#include "harness/compare/compare_values.h"
 #include "harness/diff/module_values.h"
 #include "harness/diff/preconditions.h"
 
@@ -103,8 +103,8 @@ class ByRank {
       }
       const double typical =
           std::max(a_[rank].typical_norm(key.kind), b_[rank].typical_norm(key.kind));
-      const double tolerance = bound_of(*one, *other, rounding_).sum();
-      add_rank(compare_tensors(*one, *other, tolerance, typical, {static_cast<int>(a_.size())}),
+      const Bound bound{limit_of(rounding_of_layouts(*one, *other, rounding_).sum()), {}};
+      add_rank(compare_values(*one, *other, bound, typical, {static_cast<int>(a_.size())}),
                static_cast<int>(rank), worst);
     }
     if (!worst) {
@@ -192,9 +192,7 @@ TensorDifference difference_of_norms(const WholeTensor& a, const WholeTensor& b,
   found.relative = scale > 0 ? std::abs(b.norm - a.norm) / scale : 0;
   if (a.norm > 0) found.ratio = b.norm / a.norm;
   found.is_finite = a.non_finite == 0;
-  found.likeness = found.relative <= tolerance            ? Likeness::rounding
-                   : found.relative <= kFault * tolerance ? Likeness::undecided
-                                                          : Likeness::different;
+  found.likeness = likeness_within(found.relative, limit_of(tolerance));
   return found;
 }
 
@@ -218,7 +216,7 @@ void compare_whole_batch(const Ranks& a, const Ranks& b, const StepRounding& rou
       mismatch = mismatch_of(one, same);
       if (!mismatch.empty()) continue;
       TensorDifference norms =
-          difference_of_norms(one, same, typical, bound_of(one, same, rounding).sum());
+          difference_of_norms(one, same, typical, rounding_of_layouts(one, same, rounding).sum());
       norms.quantity = Compared::output;
       norms.name = name;
       found.tensors.push_back(std::move(norms));

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "harness/diff/compare_tensors.h"
+#include "harness/compare/bound.h"
 #include "harness/judge/evidence/step_view.h"
 #include "reports/record/comparison.h"
 

@@ -23,16 +23,16 @@ constexpr double kTurnedOver = 2;
 
 /// Of an update that is added to a parameter: each side rounds the parameter twice at most, by its
 /// decay and by the addition.
-double of_addition(const WholeTensor& a, const WholeTensor& b, const WholeTensor& parameter) {
-  const double u = std::max(roundoff_of(a), roundoff_of(b));
+double of_addition(const Value& a, const Value& b, const Value& parameter) {
+  const double u = std::max(roundoff_of(a.dtype), roundoff_of(b.dtype));
   const double norm = std::max(a.norm, b.norm);
   return norm > 0 ? 4 * u * parameter.norm / norm : 0;
 }
 
 /// Of an optimizer's arithmetic on equal values: about 2 u by kernels that compute in another
 /// order, 200 u by those that take powers of the betas in single precision.
-double of_arithmetic(const WholeTensor& a, const WholeTensor& b) {
-  return std::min(bound_of(a, b, {}).base, kOfUpdates);
+double of_arithmetic(const Value& a, const Value& b) {
+  return std::min(rounding_of_layouts(a, b, {}).base, kOfUpdates);
 }
 
 /// The simplest number that a ratio may be: 2, 1/2, 3/4, or 1.15, which is it to 4 digits.
@@ -70,36 +70,58 @@ void name_multiple(double rounding, TensorDifference& one) {
 
 }  // namespace
 
-UpdateBound bound_of_update(const WholeTensor& a, const WholeTensor& b,
-                            const WholeTensor& parameter, const UpdateInputs& inputs) {
+Bound bound_of_update(const Value& a, const Value& b, const Value& parameter,
+                      const UpdateInputs& inputs) {
   const double addition = of_addition(a, b, parameter);
   const double rounding = of_arithmetic(a, b) + addition;
-  UpdateBound bound;
+  Bound bound;
+  bound.decides_multiples = inputs.is_by_element;
   if (inputs.are_equal) {
-    bound.whole = inputs.is_by_element ? rounding : kOfUpdates + addition;
-    bound.multiple = rounding;
+    bound.whole = limit_of(inputs.is_by_element ? rounding : kOfUpdates + addition);
+    bound.multiple = limit_of(rounding);
     return bound;
   }
-  bound.whole = addition + std::max(kOfUpdates + kCancelled * inputs.rounding,
-                                    kTurnedOver * std::sqrt(inputs.rounding));
+  bound.whole = limit_of(addition + std::max(kOfUpdates + kCancelled * inputs.rounding,
+                                             kTurnedOver * std::sqrt(inputs.rounding)));
   const double norm = std::max(a.norm, b.norm);
   if (inputs.own_rounding && !inputs.has_other_gradient && norm > 0) {
-    bound.multiple =
-        rounding + kCancelled * *inputs.own_rounding * std::max(inputs.largest / norm, 1.0);
+    bound.multiple = limit_of(rounding + kCancelled * *inputs.own_rounding *
+                                             std::max(inputs.largest / norm, 1.0));
   }
   return bound;
 }
 
-TensorDifference compare_updates(const WholeTensor& a, const WholeTensor& b,
-                                 const UpdateBound& bound, const UpdateInputs& inputs, double all,
-                                 const JobSizes& sizes) {
+TensorDifference compare_updates(const Value& a, const Value& b, const Bound& bound,
+                                 const UpdateInputs& inputs, double all, const JobSizes& sizes) {
   // The norm of all is for tensors that are noise. Equal gradients are none, however small.
   const bool is_exact = inputs.are_equal && inputs.is_by_element;
-  TensorDifference found = compare_tensors(a, b, bound.whole, is_exact ? 0 : all, sizes);
-  if (bound.multiple) judge_multiple(a, b, *bound.multiple, inputs.is_by_element, found);
-  if (!inputs.has_other_gradient) name_multiple(bound.multiple.value_or(0), found);
+  TensorDifference found = compare_values(a, b, bound, is_exact ? 0 : all, sizes);
+  if (!inputs.has_other_gradient) {
+    name_multiple(bound.multiple ? bound.multiple->within : 0, found);
+  }
   found.has_equal_inputs = inputs.are_equal;
   return found;
+}
+
+WholeTensor update_of(const WholeTensor& before, const WholeTensor& after) {
+  WholeTensor update = after;
+  update.digest.reset();
+  update.sketch.reset();
+  update.others.clear();
+  update.norm = 0;  // unless it is known
+  update.problem = before.problem.empty() ? after.problem : before.problem;
+  if (!update.problem.empty()) return update;
+  if (before.digest == after.digest && before.digest) {  // it was not updated
+    update.sketch = Sketch();
+  } else if (before.sketch && after.sketch && before.elements == after.elements) {
+    Sketch sketch = *after.sketch;
+    sketch -= *before.sketch;
+    update.norm = norm_of(sketch);
+    update.sketch = sketch;
+  } else {
+    update.problem = "its values before or after the step are not known by a sketch";
+  }
+  return update;
 }
 
 }  // namespace lockstep

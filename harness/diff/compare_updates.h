@@ -2,7 +2,8 @@
 
 #include <optional>
 
-#include "harness/diff/compare_tensors.h"
+#include "harness/compare/compare_values.h"
+#include "harness/diff/whole_tensors.h"
 
 namespace lockstep {
 
@@ -21,21 +22,15 @@ struct UpdateInputs {
   double largest = 0;  ///< norm of the parameter's updates so far
 };
 
-/// How far two updates are apart by rounding, relative to their norm.
-///   whole     in any direction
-///   multiple  if one is a multiple of the other; absent: unknown
-struct UpdateBound {
-  double whole = 0;
-  std::optional<double> multiple;
-};
+/// How far two updates are apart by rounding, relative to their norm. `parameter`: before the step.
+Bound bound_of_update(const Value& a, const Value& b, const Value& parameter,
+                      const UpdateInputs& inputs);
 
-/// `parameter`: before the step.
-UpdateBound bound_of_update(const WholeTensor& a, const WholeTensor& b,
-                            const WholeTensor& parameter, const UpdateInputs& inputs);
+/// Compares an update of B with that of A. `all` and `sizes` as of `compare_values`.
+TensorDifference compare_updates(const Value& a, const Value& b, const Bound& bound,
+                                 const UpdateInputs& inputs, double all, const JobSizes& sizes);
 
-/// Compares an update of B with that of A. `all` and `sizes` as of `compare_tensors`.
-TensorDifference compare_updates(const WholeTensor& a, const WholeTensor& b,
-                                 const UpdateBound& bound, const UpdateInputs& inputs, double all,
-                                 const JobSizes& sizes);
+/// `after` - `before`, by sketches. Without both it has a problem.
+WholeTensor update_of(const WholeTensor& before, const WholeTensor& after);
 
 }  // namespace lockstep

@@ -10,11 +10,11 @@
 #include <string>
 #include <utility>
 
+#include "harness/compare/compare_values.h"
+#include "harness/compare/noise.h"
 #include "harness/diff/compare_modules.h"
-#include "harness/diff/compare_tensors.h"
 #include "harness/diff/compare_updates.h"
 #include "harness/diff/hyperparameters.h"
-#include "harness/diff/noise.h"
 #include "harness/diff/precision.h"
 #include "harness/diff/preconditions.h"
 #include "harness/diff/side_outcome.h"
@@ -210,12 +210,9 @@ class StepComparison {
     const GradientScales scales(pairs);
     for (const TensorPair& pair : pairs) {
       const double all = norms.at(pair.quantity);
-      const NoiseOfTensor measured = noise.tolerance_of(pair.quantity, pair.name);
-      TensorDifference one =
-          pair.quantity == Compared::update
-              ? compare_update(pair, inputs_of(pair, a, b), a, measured, all, sizes)
-              : compare_observed(pair, measured, all, sizes);
-      decide_by(noise, measured, one);
+      TensorDifference one = pair.quantity == Compared::update
+                                 ? compare_update(pair, inputs_of(pair, a, b), a, noise, all, sizes)
+                                 : compare_observed(pair, noise, all, sizes);
       leave_out_noise(pair, scales, one);
       if (pair.quantity == Compared::gradient) note_gradient(pair, one);
       if (!found.undecidable.empty() && one.likeness == Likeness::different) {
@@ -280,7 +277,8 @@ class StepComparison {
   void leave_out_noise(const TensorPair& pair, const GradientScales& scales,
                        TensorDifference& one) {
     if (pair.quantity == Compared::gradient && one.likeness != Likeness::equal) {
-      const double bound = bound_of(pair.a, pair.b, {.roundoff = rounding_.roundoff}).base;
+      const double bound =
+          rounding_of_layouts(pair.a, pair.b, {.roundoff = rounding_.roundoff}).base;
       if (is_without_evidence(pair.a, pair.b, bound, scales.beside(pair.name))) {
         one.likeness = Likeness::no_evidence;
         without_evidence_.insert(pair.name);
@@ -302,14 +300,12 @@ class StepComparison {
 
   /// A gradient or a loss. Ranks of B may rightly hold different gradients: some optimizers want
   /// only their own part.
-  TensorDifference compare_observed(const TensorPair& pair, const NoiseOfTensor& measured,
-                                    double all, const JobSizes& sizes) {
-    const RoundingBound bound = bound_of(pair.a, pair.b, rounding_);
+  TensorDifference compare_observed(const TensorPair& pair, const Noise& noise, double all,
+                                    const JobSizes& sizes) {
+    const Bound bound = noise.widened(rounding_of_layouts(pair.a, pair.b, rounding_).bound(),
+                                      pair.quantity, pair.name);
     const auto compare = [&](const WholeTensor& value) {
-      TensorDifference one =
-          compare_tensors(pair.a, value, std::max(bound.sum(), measured.whole), all, sizes);
-      judge_multiple(pair.a, value, std::max(bound.of_multiple(), measured.multiple), true, one);
-      return one;
+      return compare_values(pair.a, value, bound, all, sizes);
     };
     const TensorDifference of_ranks = compare_pair(pair, false, compare);
     if (!of_ranks.ranks.empty()) gradients_of_ranks_.insert(pair.name);
@@ -359,7 +355,7 @@ class StepComparison {
   }
 
   bool may_be_all_rounding(const std::vector<TensorPair>& pairs) const {
-    return bound_of(pairs[0].a, pairs[0].b, rounding_).sum() > kLargestBound;
+    return rounding_of_layouts(pairs[0].a, pairs[0].b, rounding_).sum() > kLargestBound;
   }
 
   static std::string why_far(double apart) {
@@ -369,23 +365,13 @@ class StepComparison {
         apart);
   }
 
-  /// Of what is undecided by a tolerance of the noise, not by another bound.
-  static void decide_by(const Noise& noise, const NoiseOfTensor& measured, TensorDifference& one) {
-    const bool is_by_noise = one.tolerance == measured.whole || one.tolerance == measured.multiple;
-    if (one.likeness == Likeness::undecided && is_by_noise &&
-        noise.is_exceeded_by(one.relative, one.tolerance)) {
-      one.likeness = Likeness::different;
-    }
-  }
-
-  /// `measured`: noise.
   TensorDifference compare_update(const TensorPair& pair, const UpdateInputs& inputs,
-                                  const SideStep& a, const NoiseOfTensor& measured, double all,
+                                  const SideStep& a, const Noise& noise, double all,
                                   const JobSizes& sizes) const {
     const WholeTensor* const before = before_step(a.before, pair.name);
-    UpdateBound bound = bound_of_update(pair.a, pair.b, before ? *before : pair.a, inputs);
-    bound.whole = std::max(bound.whole, measured.whole);
-    if (bound.multiple) bound.multiple = std::max(*bound.multiple, measured.multiple);
+    const Bound bound =
+        noise.widened(bound_of_update(pair.a, pair.b, before ? *before : pair.a, inputs),
+                      pair.quantity, pair.name);
     // Ranks of B that have a gradient of their own, and step by it, reduce it nowhere.
     const bool is_fault = gradients_of_ranks_.contains(pair.name);
     return compare_pair(pair, is_fault, [&](const WholeTensor& value) {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "harness/diff/compare_tensors.h"
+#include "harness/compare/compare_values.h"
+#include "harness/compare/ratio_meaning.h"
 #include "harness/diff/whole_tensors.h"
 #include "harness/judge/evidence/step_reader.h"
-#include "harness/judge/values/compare_values.h"
 #include "reports/record/comparison.h"
 #include "reports/record/run_record.h"
 

@@ -13,8 +13,8 @@
 #include "harness/checkpoint/checkpoint.h"
 #include "harness/checkpoint/compare_elements.h"
 #include "harness/checkpoint/model_names.h"
-#include "harness/diff/compare_tensors.h"
-#include "harness/diff/noise.h"
+#include "harness/compare/compare_values.h"
+#include "harness/compare/noise.h"
 #include "harness/record/dtype.h"
 #include "harness/record/shard_runs.h"
 #include "reports/base/nearest_name.h"
@@ -112,29 +112,24 @@ Likeness likeness_of(const ElementDifferences& elements, bool has_same_type, boo
   return has_same_type && elements.ulps <= 1 ? Likeness::rounding : Likeness::undecided;
 }
 
-Likeness likeness_of(double relative, double tolerance) {
-  if (relative <= tolerance) return Likeness::rounding;
-  return relative > kFault * tolerance ? Likeness::different : Likeness::undecided;
-}
-
 /// A tensor of both sides. `repetitions`: how far apart they are; absent: unknown.
 TensorDifference compare_weight(const WholeTensor& a, const WholeTensor& b,
                                 const std::optional<double>& repetitions, bool may_be_drift) {
-  const double tolerance = std::max(copy_bound(a, b), kOfNoise * repetitions.value_or(0));
-  TensorDifference found = compare_tensors(a, b, tolerance, 0, {});
+  const Limit limit = limit_of(std::max(copy_bound(a, b), kOfNoise * repetitions.value_or(0)));
+  TensorDifference found = compare_values(a, b, {limit, {}}, 0, {});
   found.quantity = Compared::weight;
   if (!a.problem.empty() || !b.problem.empty() || found.likeness == Likeness::equal) return found;
   auto elements = elements_of(a, b);
   if (elements) take_elements(a, b, std::move(*elements), found);
   const std::string sure = sure_difference(a, b, found);
-  const bool is_count = a.elements == 1 || roundoff_of(a) == 0;  // twice as large is no fault
+  const bool is_count = a.elements == 1 || roundoff_of(a.dtype) == 0;  // twice as large is no fault
   if (is_count || a.non_finite != b.non_finite) found.multiple.reset();
   if (found.multiple) found.multiple->causes.clear();  // which are those of gradients
   if (found.multiple || !sure.empty()) {
     found.likeness = Likeness::different;
     found.cause = sure;
   } else if (found.elements) {
-    found.likeness = repetitions ? likeness_of(found.relative, tolerance)
+    found.likeness = repetitions ? likeness_within(found.relative, limit)
                                  : likeness_of(*found.elements, a.dtype == b.dtype, may_be_drift);
   } else if (may_be_drift && found.likeness == Likeness::different) {
     found.likeness = Likeness::undecided;
@@ -144,7 +139,7 @@ TensorDifference compare_weight(const WholeTensor& a, const WholeTensor& b,
 
 /// Of two tensors that may have any form; exact if both are of checkpoints.
 double relative_distance(const WholeTensor& a, const WholeTensor& b) {
-  const TensorDifference found = compare_tensors(a, b, 0, 0, {});
+  const TensorDifference found = compare_values(a, b, {}, 0, {});
   if (found.likeness == Likeness::equal) return 0;
   const auto elements = elements_of(a, b);
   return elements ? over_larger_norm(elements->apart, a, b) : found.relative;

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/diff/compare_tensors.h"
+#include "harness/compare/compare_values.h"
 #include "harness/diff/hyperparameters.h"
 #include "harness/diff/precision.h"
 #include "harness/judge/evidence/observations.h"
@@ -211,8 +211,8 @@ Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& 
   const std::size_t compared = both.size();
   std::size_t equal = 0;
   for (const InitialWeight& one : both) {
-    const double tolerance = bound_of(one.of_a, one.of_b, {}).base;
-    const TensorDifference found = compare_tensors(one.of_a, one.of_b, tolerance, 0, {});
+    const Bound bound{limit_of(rounding_of_layouts(one.of_a, one.of_b, {}).base), {}};
+    const TensorDifference found = compare_values(one.of_a, one.of_b, bound, 0, {});
     if (found.likeness == Likeness::equal) ++equal;
     if (found.likeness != Likeness::different) continue;
     weights.likeness = Likeness::different;

@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "harness/diff/compare_tensors.h"
+#include "harness/diff/compare_updates.h"
 #include "harness/diff/preconditions.h"
 #include "harness/record/dtype.h"
 

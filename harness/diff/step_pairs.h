@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "harness/compare/ratio_meaning.h"
 #include "harness/diff/diff_side.h"
 #include "harness/diff/whole_tensors.h"
-#include "harness/judge/values/compare_values.h"
 #include "reports/record/comparison.h"
 
 namespace lockstep {

@@ -1,18 +1,15 @@
 #pragma once
 
 #include <compare>
-#include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "harness/checkpoint/checkpoint.h"
+#include "harness/compare/value.h"
 #include "harness/judge/evidence/step_view.h"
-#include "harness/record/digest.h"
-#include "harness/record/sketch.h"
 #include "reports/record/claim.h"
 
 namespace lockstep {
@@ -27,21 +24,10 @@ struct WholeTensorKey {
 };
 
 /// A tensor put together from the parts that ranks hold.
-struct WholeTensor {
-  std::string dtype;
-  std::int64_t elements = 0;
-  std::optional<std::vector<std::int64_t>> shape;  ///< absent: unknown
-  std::optional<Digest> digest;                    ///< of the row-major bytes; absent: unknown
-  double norm = 0;                                 ///< L2
-  std::int64_t non_finite = 0;                     ///< elements
-  std::optional<Sketch> sketch;
+struct WholeTensor : Value {
   /// Of a checkpoint: where its elements are. Null: it is of a job, or they are in no order.
   std::shared_ptr<const CheckpointTensor> stored = {};
-  int parts = 1;              ///< into which ranks divide it
-  int copies = 1;             ///< ranks that hold the same part
-  bool is_undefined = false;  ///< there is no gradient
-  std::string problem;        ///< why it cannot be put together; empty: it is whole
-  int rank = 0;               ///< the first that holds it, or its first part
+  int rank = 0;  ///< the first that holds it, or its first part
   /// If it is not in parts: what other ranks hold instead, up to `kMostValues`.
   std::vector<WholeTensor> others = {};
 

@@ -10,8 +10,8 @@
 #include <tuple>
 #include <utility>
 
+#include "harness/compare/value_difference.h"
 #include "harness/judge/evidence/observations.h"
-#include "harness/judge/values/compare_values.h"
 #include "harness/judge/values/distance.h"
 
 namespace lockstep {
@@ -167,7 +167,7 @@ std::optional<double> estimated_distance(const Step& step, const std::set<std::s
     const auto apart = distance_between(step.view, {static_cast<int>(a), left->second},
                                         {static_cast<int>(b), right->second});
     if (!apart) return {};
-    squares += apart->absolute * apart->absolute;
+    squares += apart->norm * apart->norm;
   }
   return std::sqrt(squares);
 }

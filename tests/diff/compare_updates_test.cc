@@ -17,8 +17,12 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
+WholeTensor weights_of(const std::vector<float>& numbers) {
+  return WholeTensors(LiteralStep(1).whole(0, "w", numbers).view()).all()[0].second;
+}
+
 WholeTensor values_of(const std::vector<float>& numbers) {
-  WholeTensor tensor = WholeTensors(LiteralStep(1).whole(0, "w", numbers).view()).all()[0].second;
+  WholeTensor tensor = weights_of(numbers);
   tensor.digest.reset();  // as of an update
   return tensor;
 }
@@ -40,7 +44,7 @@ std::vector<float> with_flips(std::vector<float> numbers, int count) {
 TensorDifference compare_both(const std::vector<float>& a, const std::vector<float>& b,
                               const UpdateInputs& inputs) {
   const WholeTensor of_a = values_of(a), of_b = values_of(b);
-  const UpdateBound bound = bound_of_update(of_a, of_b, values_of(update(10)), inputs);
+  const Bound bound = bound_of_update(of_a, of_b, values_of(update(10)), inputs);
   return compare_updates(of_a, of_b, bound, inputs, 0, {2});
 }
 
@@ -71,7 +75,7 @@ TEST(CompareUpdates, AllowsRoundingOnlyIfTheInputsAreEqual) {
 
 TEST(CompareUpdates, AllowsTheRoundingOfTheParameter) {
   const WholeTensor one = values_of(update(1)), weights = values_of(update(1e4F));
-  EXPECT_NEAR(bound_of_update(one, one, weights, equal_inputs()).whole,
+  EXPECT_NEAR(bound_of_update(one, one, weights, equal_inputs()).whole.within,
               512.0 / (1 << 24) + 4e4 / (1 << 24), 1e-9);
 }
 
@@ -82,9 +86,9 @@ TEST(CompareUpdates, AreBoundedByTheRoundingOfGradients) {
   constexpr double kArithmetic = 512.0 / (1 << 24);
   UpdateInputs inputs = rounded_inputs();
   inputs.rounding = 1e-5;
-  const UpdateBound bound = bound_of_update(one, one, none, inputs);
-  EXPECT_DOUBLE_EQ(bound.whole, 0.02 + 10 * inputs.rounding);
-  EXPECT_DOUBLE_EQ(bound.multiple.value(), kArithmetic + 10 * *inputs.own_rounding);
+  const Bound bound = bound_of_update(one, one, none, inputs);
+  EXPECT_DOUBLE_EQ(bound.whole.within, 0.02 + 10 * inputs.rounding);
+  EXPECT_DOUBLE_EQ(bound.multiple.value().within, kArithmetic + 10 * *inputs.own_rounding);
   inputs.has_other_gradient = true;
   EXPECT_FALSE(bound_of_update(one, one, none, inputs).multiple);
 }
@@ -95,8 +99,8 @@ TensorDifference compare_faster(float apart, double bound, bool is_by_element = 
   for (std::size_t i = 0; i < b.size(); ++i) b[i] += i % 2 == 0 ? apart : -apart;
   UpdateInputs inputs = rounded_inputs();
   inputs.is_by_element = is_by_element;
-  return compare_updates(values_of(a), values_of(b), {.whole = 0.5, .multiple = bound}, inputs, 0,
-                         {2});
+  return compare_updates(values_of(a), values_of(b),
+                         {limit_of(0.5), limit_of(bound), is_by_element}, inputs, 0, {2});
 }
 
 TEST(CompareUpdates, CallMultiplesDifferentBeyondFiveBounds) {
@@ -112,7 +116,7 @@ TEST(CompareUpdates, TakeNoMultipleWhoseRestIsHalfAsLarge) {
 
 TEST(CompareUpdates, LeaveSmallOnesToTheNormOfAllUnlessTheyAreExact) {
   const WholeTensor a = values_of(update(1)), b = values_of(with_flips(update(1), 2));
-  const UpdateBound bound{.whole = 0.001};
+  const Bound bound{.whole = limit_of(0.001), .multiple = {}};
   UpdateInputs inputs = equal_inputs();
   const auto likeness = [&] { return compare_updates(a, b, bound, inputs, 1e9, {2}).likeness; };
   EXPECT_EQ(likeness(), Likeness::different);
@@ -202,6 +206,23 @@ TEST(Hyperparameters, DifferByTheirValues) {
   // Of so many groups others may not be known.
   EXPECT_THAT(differing_hyperparameters(two, job_with({{"AdamW group 3.lr", "0.1"}}), 0),
               IsEmpty());
+}
+
+TEST(UpdateOf, TakesDifferencesOfSketches) {
+  std::vector<float> moved = update(1);
+  moved[0] += 3;
+  const WholeTensor before = weights_of(update(1)), after = weights_of(moved);
+  EXPECT_DOUBLE_EQ(update_of(before, after).norm, 3);
+  EXPECT_DOUBLE_EQ(update_of(before, before).norm, 0);
+  WholeTensor unknown = after;
+  unknown.sketch.reset();
+  EXPECT_NE(update_of(before, unknown).problem, "");
+  EXPECT_EQ(update_of(before, unknown).norm, 0);  // not that of the weights
+  unknown.problem = "ranks 0 and 1 hold different values of it";
+  EXPECT_EQ(update_of(before, unknown).norm, 0);
+  WholeTensor unmoved = before;
+  unmoved.sketch.reset();
+  EXPECT_EQ(update_of(unmoved, unmoved).problem, "") << "by digests alone";
 }
 
 }  // namespace

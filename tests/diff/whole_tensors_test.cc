@@ -23,7 +23,10 @@ const std::vector<float> kNumbers{1, 2, 3, 4, 5, 6};
 WholeTensor whole_of(const LiteralStep& step) {
   const WholeTensors tensors(step.view());
   const WholeTensor* const found = tensors.find(kGradient);
-  return found ? *found : WholeTensor{.problem = "not found"};
+  if (found) return *found;
+  WholeTensor none;
+  none.problem = "not found";
+  return none;
 }
 
 std::vector<std::string> names_of(const WholeTensors& tensors) {

@@ -2,18 +2,15 @@
 
 #include <optional>
 
+#include "harness/compare/apart.h"
 #include "harness/judge/evidence/step_view.h"
 
 namespace lockstep {
 
 /// How far the values of a tensor on two ranks are apart.
-struct Distance {
-  double relative = 0;           ///< L2 of right - left, over the larger norm of the two
-  double absolute = 0;           ///< L2 of right - left
-  std::optional<double> ratio;   ///< <right, left> / <left, left>; absent when that is 0
-  std::optional<double> cosine;  ///< absent when a norm is 0
-  double residual = 0;           ///< L2 of right - ratio * left, over the norm of right
-  std::optional<double> error;   ///< of an estimate from sketches: that of `absolute`, relative
+struct Distance : Apart {
+  double relative = 0;          ///< `norm` over the larger norm of the two
+  std::optional<double> error;  ///< of an estimate from sketches: that of `norm`, relative
 };
 
 /// A tensor on a rank.

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <utility>
 
+#include "harness/compare/value_difference.h"
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/evidence/words.h"
-#include "harness/judge/values/compare_values.h"
 #include "reports/base/name_pattern.h"
 #include "reports/record/estimates.h"
 
@@ -87,7 +87,7 @@ void estimate(const StepView& step, const std::vector<Holder>& holders, Finding&
   finding.estimate_error = apart->error;
   finding.cosine = apart->cosine;
   constexpr double kRounding = 1e-5;  // a factor and nothing else
-  if (apart->ratio && apart->residual <= kRounding) finding.ratio = apart->ratio;
+  if (apart->ratio && apart->rest <= kRounding * apart->right) finding.ratio = apart->ratio;
 }
 
 /// "; they are about 0.35 (±13 %) of their norm apart, cosine 0.94".

@@ -4,10 +4,11 @@
 
 #include <cmath>
 
+#include "harness/compare/ratio_meaning.h"
+#include "harness/compare/value_difference.h"
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/evidence/settle.h"
 #include "harness/judge/evidence/words.h"
-#include "harness/judge/values/compare_values.h"
 #include "harness/judge/values/gradient_attribution.h"
 
 namespace lockstep {

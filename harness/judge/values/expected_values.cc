@@ -8,12 +8,12 @@
 #include <numeric>
 #include <utility>
 
+#include "harness/compare/bound.h"
+#include "harness/compare/value_difference.h"
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/evidence/settle.h"
 #include "harness/judge/evidence/words.h"
-#include "harness/judge/values/compare_values.h"
-#include "harness/judge/values/tolerance.h"
 
 namespace lockstep {
 

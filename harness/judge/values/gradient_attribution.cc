@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "harness/compare/bound.h"
+#include "harness/compare/value_difference.h"
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/observations.h"
-#include "harness/judge/values/compare_values.h"
 #include "harness/judge/values/expected_values.h"
 #include "harness/judge/values/shards.h"
-#include "harness/judge/values/tolerance.h"
 
 namespace lockstep {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harness/compare/bound.h"
 #include "harness/record/dtype.h"
 
 namespace lockstep {
@@ -30,8 +31,7 @@ void RestoredStart::add(const StepView& step, const std::vector<Holder>& values)
 
 bool RestoredStart::is_near(const StepView& step, const std::vector<Holder>& values) {
   const Observation& first = *values.front().value;
-  const auto dtype = parse<DType>(first.dtype);
-  const double roundoff = dtype ? unit_roundoff(component_type(*dtype)) : 0;
+  const double roundoff = roundoff_of(first.dtype);
   const double scale =
       std::max(first.statistics.norm, kSmallPart * norm_of_all(step, values.front().rank));
   const double bound = kRoundings * roundoff;
@@ -40,7 +40,7 @@ bool RestoredStart::is_near(const StepView& step, const std::vector<Holder>& val
     if (values[i].value->statistics.non_finite != first.statistics.non_finite) return false;
     const auto apart = distance_between(step, values.front(), values[i]);
     if (!apart) return false;
-    const double relative = apart->absolute / scale;
+    const double relative = apart->norm / scale;
     if (relative > bound) return false;
     largest_apart_.add(relative, bound);
   }

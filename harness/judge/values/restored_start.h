@@ -6,7 +6,7 @@
 
 #include "harness/judge/evidence/step_view.h"
 #include "harness/judge/values/distance.h"
-#include "harness/judge/values/tolerance.h"
+#include "harness/judge/values/largest_margin.h"
 #include "reports/record/execution.h"
 
 namespace lockstep {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harness/compare/bound.h"
 #include "harness/record/dtype.h"
 #include "harness/record/shard_runs.h"
 
@@ -66,8 +67,7 @@ double RoundingDrift::bound_at(std::int64_t step, double unit_roundoff) const {
 void RoundingDrift::add(const StepView& step, const std::vector<Holder>& values) {
   if (first_ == 0) first_ = step.number();
   const Observation& left = *values.front().value;
-  const auto dtype = parse<DType>(left.dtype);
-  const double roundoff = dtype ? unit_roundoff(component_type(*dtype)) : 0;
+  const double roundoff = roundoff_of(left.dtype);
   for (std::size_t i = 1; i < values.size(); ++i) {
     const Observation& right = *values[i].value;
     const auto apart = distance_between(step, values.front(), values[i]);
@@ -76,11 +76,11 @@ void RoundingDrift::add(const StepView& step, const std::vector<Holder>& values)
       beyond_.insert(left.name);
       return;
     }
-    const bool is_unseen = apart->error.value_or(0) > 0 && apart->absolute == 0;
+    const bool is_unseen = apart->error.value_or(0) > 0 && apart->norm == 0;
     if (is_unseen && open_.empty()) {
       open_ = "the bits of " + left.name + " differ, and the sketches do not see where";
     }
-    pairs_.push_back({left.name, values[i].rank, apart->absolute,
+    pairs_.push_back({left.name, values[i].rank, apart->norm,
                       std::max(left.statistics.norm, right.statistics.norm), roundoff,
                       apart->ratio && std::abs(*apart->ratio - 1) > kDirected * apart->relative,
                       element_count(left.local_shape) >= kFewElements});

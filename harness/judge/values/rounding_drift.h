@@ -8,7 +8,7 @@
 
 #include "harness/judge/values/distance.h"
 #include "harness/judge/values/held_tensors.h"
-#include "harness/judge/values/tolerance.h"
+#include "harness/judge/values/largest_margin.h"
 #include "reports/record/execution.h"
 
 namespace lockstep {

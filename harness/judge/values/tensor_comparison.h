@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/compare/value_difference.h"
 #include "harness/judge/evidence/step_view.h"
-#include "harness/judge/values/compare_values.h"
 #include "harness/judge/values/expected_values.h"
 #include "harness/judge/values/reference_stability.h"
 #include "reports/record/claim.h"

@@ -1,4 +1,4 @@
-#include "harness/diff/noise.h"
+#include "harness/compare/noise.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,12 +16,19 @@ Noise noise_of(double a, double b, double c, bool is_perturbed = true) {
           is_perturbed};
 }
 
+Bound widened(const Noise& noise, const Bound& bound = {{}, Limit{}}) {
+  return noise.widened(bound, Compared::gradient, "a");
+}
+
 TEST(Noise, OfPerturbationsBoundsWhatRoundingDoes) {
   const Noise perturbed = noise_of(1e-3, 0, 0);
-  EXPECT_DOUBLE_EQ(perturbed.tolerance_of(Compared::gradient, "a").whole, 3e-3);
-  EXPECT_FALSE(perturbed.is_exceeded_by(0.9e-2, 3e-3));
-  EXPECT_TRUE(perturbed.is_exceeded_by(1.1e-2, 3e-3));
-  EXPECT_EQ(perturbed.tolerance_of(Compared::gradient, "another").whole, 0);
+  const Limit limit = widened(perturbed).whole;
+  EXPECT_DOUBLE_EQ(limit.within, 3e-3);
+  EXPECT_DOUBLE_EQ(limit.beyond, 1e-2);
+  const Bound of_precision{limit_of(4e-3), limit_of(5e-3)};
+  EXPECT_EQ(widened(perturbed, of_precision), of_precision) << "which is never below it";
+  EXPECT_EQ(perturbed.widened(of_precision, Compared::gradient, "another"), of_precision);
+  EXPECT_EQ(perturbed.widened(of_precision, Compared::loss, "a"), of_precision);
 }
 
 /// Rounding turns a tensor more than it stretches it.
@@ -33,19 +40,27 @@ TEST(Noise, BoundsMultiplesByThemselves) {
   one.ratio = 0.999;
   Noise noise{{}, true};
   noise.add(one);
-  EXPECT_NEAR(noise.tolerance_of(Compared::gradient, "a").multiple, 3e-3, 1e-9);
-  EXPECT_DOUBLE_EQ(noise.tolerance_of(Compared::gradient, "a").whole, 0.06);
+  EXPECT_NEAR(widened(noise).multiple->within, 3e-3, 1e-9);
+  EXPECT_DOUBLE_EQ(widened(noise).whole.within, 0.06);
+  EXPECT_FALSE(widened(noise, {}).multiple) << "none is told by the layouts";
   one.ratio.reset();  // unknown: it may be all of it
   noise.add(one);
-  EXPECT_DOUBLE_EQ(noise.tolerance_of(Compared::gradient, "a").multiple, 0.06);
+  EXPECT_DOUBLE_EQ(widened(noise).multiple->within, 0.06);
   noise.is_perturbed = false;
-  EXPECT_DOUBLE_EQ(noise.tolerance_of(Compared::gradient, "a").multiple, 0.2);
+  EXPECT_DOUBLE_EQ(widened(noise).multiple->within, 0.2);
+}
+
+/// Of updates by optimizers that add up elements: what layouts leave open, perturbations measure.
+TEST(Noise, OfPerturbationsDecidesMultiples) {
+  const Bound open{limit_of(1e-4), limit_of(1e-4), false};
+  EXPECT_TRUE(widened(noise_of(1e-3, 0, 0), open).decides_multiples);
+  EXPECT_FALSE(widened(noise_of(1e-5, 0, 0), open).decides_multiples) << "less than the precision";
+  EXPECT_FALSE(widened(noise_of(1e-3, 0, 0, false), open).decides_multiples);
 }
 
 TEST(Noise, OfRepetitionsShowsNoFault) {
   const Noise repeated = noise_of(1e-3, 0, 0, false);
-  EXPECT_DOUBLE_EQ(repeated.tolerance_of(Compared::gradient, "a").whole, 1e-2);
-  EXPECT_FALSE(repeated.is_exceeded_by(1, 1e-2));
+  EXPECT_EQ(widened(repeated).whole, limit_of(1e-2));
   EXPECT_EQ(noise_of(1, 1, 1, false).why_unstable(), "");
 }
 

@@ -1,4 +1,4 @@
-#include "harness/diff/noise.h"
+#include "harness/compare/noise.h"
 
 #include <fmt/format.h>
 
@@ -14,12 +14,19 @@ bool Noise::moves() const {
                      [](const auto& one) { return one.second.whole > 0; });
 }
 
-NoiseOfTensor Noise::tolerance_of(Compared quantity, const std::string& name) const {
+Bound Noise::widened(Bound bound, Compared quantity, const std::string& name) const {
   const auto measured = distances.find({quantity, name});
-  if (measured == distances.end()) return {};
-  const auto& [whole, multiple] = measured->second;
-  if (!is_perturbed) return {kOfNoise * whole, kOfNoise * whole};
-  return {kOfPerturbations * whole, kOfPerturbations * multiple};
+  if (measured == distances.end()) return bound;
+  const auto limit = [&](double distance) {
+    return is_perturbed ? Limit{kOfPerturbations * distance, kOfNoise * distance}
+                        : limit_of(kOfNoise * distance);
+  };
+  bound.whole = wider(bound.whole, limit(measured->second.whole));
+  if (!bound.multiple) return bound;
+  const Limit multiple = limit(measured->second.multiple);
+  if (is_perturbed && multiple.within > bound.multiple->within) bound.decides_multiples = true;
+  bound.multiple = wider(*bound.multiple, multiple);
+  return bound;
 }
 
 void Noise::add(const TensorDifference& difference) {
@@ -27,10 +34,6 @@ void Noise::add(const TensorDifference& difference) {
   const double multiple = difference.ratio ? std::abs(*difference.ratio - 1) : difference.relative;
   known.whole = std::max(known.whole, difference.relative);
   known.multiple = std::max(known.multiple, multiple);
-}
-
-bool Noise::is_exceeded_by(double relative, double tolerance) const {
-  return is_perturbed && relative > kOfNoise / kOfPerturbations * tolerance;
 }
 
 std::string Noise::why_unstable() const {

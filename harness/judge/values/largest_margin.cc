@@ -1,16 +1,6 @@
-#include "harness/judge/values/tolerance.h"
-
-#include <cmath>
+#include "harness/judge/values/largest_margin.h"
 
 namespace lockstep {
-
-double rounding_tolerance(double unit_roundoff, int world_size) {
-  return 2 * unit_roundoff * world_size;
-}
-
-double summation_tolerance(double unit_roundoff, int world_size) {
-  return 2 * unit_roundoff * std::sqrt(world_size);
-}
 
 void LargestMargin::add(double relative, double tolerance) {
   if (relative / tolerance <= margin_) return;

@@ -2,12 +2,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "harness/record/snapshots.h"
 #include "reports/record/finding.h"
-#include "reports/record/ratio.h"
 
 namespace lockstep {
 
@@ -30,28 +28,6 @@ ValueDifference difference(const SnapshotTensor& left, const SnapshotTensor& rig
 
 /// The components of a tensor as numbers: two of a complex element.
 std::vector<double> components_of(const SnapshotTensor& tensor);
-
-/// What a ratio to the right value means.
-struct RatioMeaning {
-  FindingKind kind = FindingKind::scaled_by_a_constant;
-  Ratio ratio;
-};
-
-/// A size of a job that a ratio may be: "micro-batches".
-struct KnownSize {
-  std::int64_t count = 0;
-  std::string what;
-
-  bool operator==(const KnownSize&) const = default;
-};
-
-/// Adds a size unless it is there, or 1.
-void add_size(std::int64_t count, const std::string& what, std::vector<KnownSize>& sizes);
-
-/// The meaning of a ratio to the reference. Absent: no simple ratio is within `precision`
-/// (relative), or several are. `others`: sizes of the job apart from the number of ranks.
-std::optional<RatioMeaning> meaning_of_ratio(double ratio, int world_size, double precision,
-                                             const std::vector<KnownSize>& others = {});
 
 /// The larger of two differences; NaN (not finite) is larger than any.
 double worse(double a, double b);

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "harness/compare/bound.h"
 #include "reports/record/comparison.h"
 
 namespace lockstep {
@@ -19,7 +20,7 @@ inline constexpr double kOfPerturbations = 3;
 /// Perturbations whose tolerances are larger parts of the norm hide any fault.
 inline constexpr double kMostOfPerturbations = 0.1;
 
-/// A relative distance of two tensors, or a tolerance for it.
+/// The largest relative distance of two tensors.
 struct NoiseOfTensor {
   double whole = 0;
   double multiple = 0;  ///< along the tensor's own direction, which rounding hardly moves
@@ -33,15 +34,12 @@ struct Noise {
   /// Whether any two had other bits. If not, they say nothing about layouts that round otherwise.
   bool moves() const;
 
-  /// 0: nothing is known of the tensor.
-  NoiseOfTensor tolerance_of(Compared quantity, const std::string& name) const;
+  /// `bound`, or further if runs that do the same are further apart. Perturbations show that
+  /// tensors beyond their limits differ by more than rounding; repetitions show nothing of layouts.
+  Bound widened(Bound bound, Compared quantity, const std::string& name) const;
 
   /// Adds the distance of two runs in a tensor.
   void add(const TensorDifference& difference);
-
-  /// Whether perturbations show that tensors so far apart differ by more than rounding, where
-  /// `tolerance` is one of both. Without enough of them nothing is shown.
-  bool is_exceeded_by(double relative, double tolerance) const;
 
   /// Why faults cannot be told from rounding any more: perturbations move most gradients as far.
   /// Single ones may be noise by themselves, such as those that are 0 up to rounding. Empty: they

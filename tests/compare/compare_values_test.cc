@@ -1,4 +1,4 @@
-#include "harness/diff/compare_tensors.h"
+#include "harness/compare/compare_values.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/diff/whole_tensors.h"
 #include "tests/diff/literal_step.h"
 
 namespace lockstep {
@@ -33,24 +34,24 @@ std::vector<float> ramp(float factor, float added_to_first = 0) {
 }
 
 TensorDifference compare(const std::vector<float>& a, const std::vector<float>& b, int ranks = 4) {
-  return compare_tensors(tensor_of(a), tensor_of(b), kTolerance, 0, {ranks});
+  return compare_values(tensor_of(a), tensor_of(b), {limit_of(kTolerance), {}}, 0, {ranks});
 }
 
-TEST(CompareTensors, KnowsEqualBits) {
+TEST(CompareValues, KnowsEqualBits) {
   EXPECT_EQ(compare(ramp(1), ramp(1)).likeness, Likeness::equal);
   EXPECT_EQ(compare(ramp(0), ramp(0)).likeness, Likeness::equal);
 }
 
-TEST(CompareTensors, DoesNotTakeTheBitsOfAnotherTypeForTheSame) {
+TEST(CompareValues, DoesNotTakeTheBitsOfAnotherTypeForTheSame) {
   WholeTensor other = tensor_of(ramp(1));
   other.dtype = "int32";
-  EXPECT_NE(compare_tensors(tensor_of(ramp(1)), other, kTolerance, 0, {2}).likeness,
+  EXPECT_NE(compare_values(tensor_of(ramp(1)), other, {limit_of(kTolerance), {}}, 0, {2}).likeness,
             Likeness::equal);
   other.sketch.reset();
   EXPECT_FALSE(distance_of(tensor_of(ramp(1)), other));
 }
 
-TEST(CompareTensors, JudgesBySizeOfTheDifference) {
+TEST(CompareValues, JudgesBySizeOfTheDifference) {
   // The norm of the ramp is 1639.
   EXPECT_EQ(compare(ramp(1), ramp(1, 0.05F)).likeness, Likeness::rounding);
   EXPECT_EQ(compare(ramp(1), ramp(1, 0.4F)).likeness, Likeness::undecided);
@@ -61,11 +62,11 @@ TEST(CompareTensors, JudgesBySizeOfTheDifference) {
   EXPECT_FALSE(found.multiple);
 }
 
-TEST(CompareTensors, CountsTheBoundsThemselvesAsWithin) {
+TEST(CompareValues, CountsTheBoundsThemselvesAsWithin) {
   // Few elements, so that sketches are exact: the distance is 3, and the larger norm 5.
   const WholeTensor a = tensor_of({3, 4}), b = tensor_of({0, 4});
   const auto likeness = [&](double tolerance) {
-    return compare_tensors(a, b, tolerance, 0, {2}).likeness;
+    return compare_values(a, b, {limit_of(tolerance), {}}, 0, {2}).likeness;
   };
   constexpr double kOneFifth = 0.12;
   static_assert(kFault * kOneFifth == 0.6);
@@ -75,15 +76,15 @@ TEST(CompareTensors, CountsTheBoundsThemselvesAsWithin) {
   EXPECT_EQ(likeness(0.119), Likeness::different);
 }
 
-TEST(CompareTensors, TakesDistancesOfNormsAtTheBoundAsUndecided) {
+TEST(CompareValues, TakesDistancesOfNormsAtTheBoundAsUndecided) {
   WholeTensor a = tensor_of({3, 4}), b = tensor_of({0, 2});
   a.sketch.reset();
   constexpr double kOneFifth = 0.12;
-  EXPECT_EQ(compare_tensors(a, b, kOneFifth, 0, {2}).likeness, Likeness::undecided);
-  EXPECT_EQ(compare_tensors(a, b, 0.119, 0, {2}).likeness, Likeness::different);
+  EXPECT_EQ(compare_values(a, b, {limit_of(kOneFifth), {}}, 0, {2}).likeness, Likeness::undecided);
+  EXPECT_EQ(compare_values(a, b, {limit_of(0.119), {}}, 0, {2}).likeness, Likeness::different);
 }
 
-TEST(CompareTensors, NamesMultiplesExactly) {
+TEST(CompareValues, NamesMultiplesExactly) {
   const TensorDifference twice = compare(ramp(1), ramp(2), 2);
   ASSERT_TRUE(twice.multiple);
   EXPECT_THAT(in_words(*twice.multiple), HasSubstr("2: summed over 2 ranks, never averaged"));
@@ -95,11 +96,12 @@ TEST(CompareTensors, NamesMultiplesExactly) {
   EXPECT_EQ(compare(ramp(1), ramp(-1)).cosine, -1);
 }
 
-TEST(CompareTensors, TakesTheDistanceFromTheRatioOnlyIfLittleElseDiffers) {
+TEST(CompareValues, TakesTheDistanceFromTheRatioOnlyIfLittleElseDiffers) {
   // Elements of a tensor without an error: 1 % larger, and as far apart in another direction.
   std::vector<float> a(16, 1), b(16, 1.01F);
   for (std::size_t i = 0; i < b.size(); ++i) b[i] += i % 2 == 0 ? 0.02F : -0.02F;
-  const TensorDifference found = compare_tensors(tensor_of(a), tensor_of(b), 0.02, 0, {2});
+  const TensorDifference found =
+      compare_values(tensor_of(a), tensor_of(b), {limit_of(0.02), {}}, 0, {2});
   EXPECT_EQ(found.likeness, Likeness::undecided);
   EXPECT_NEAR(found.relative, 0.0221, 1e-4) << "above the tolerance";
   EXPECT_FALSE(found.estimate_error);
@@ -110,33 +112,36 @@ TEST(CompareTensors, TakesTheDistanceFromTheRatioOnlyIfLittleElseDiffers) {
 TensorDifference compare_ones(float larger, float apart, double tolerance, int ranks = 2) {
   std::vector<float> a(16, 1), b(16, larger);
   for (std::size_t i = 0; i < b.size(); ++i) b[i] += i % 2 == 0 ? apart : -apart;
-  return compare_tensors(tensor_of(a), tensor_of(b), tolerance, 0, {ranks});
+  return compare_values(tensor_of(a), tensor_of(b), {limit_of(tolerance), {}}, 0, {ranks});
 }
 
-TEST(CompareTensors, CountsARestOfOneThirdIntoTheDistance) {
+TEST(CompareValues, CountsARestOfOneThirdIntoTheDistance) {
   const TensorDifference found = compare_ones(1.1F, 0.03F, 0.01);
   EXPECT_NEAR(found.relative, std::hypot(0.1, 0.03) / std::hypot(1.1, 0.03), 1e-6);
   EXPECT_EQ(found.likeness, Likeness::different);
 }
 
-TEST(CompareTensors, NamesNoCauseThatIsTenRestsAway) {
+TEST(CompareValues, NamesNoCauseThatIsTenRestsAway) {
   EXPECT_FALSE(compare_ones(2.02F, 0.002F, kTolerance).multiple);
   EXPECT_TRUE(compare_ones(2.002F, 0.002F, kTolerance).multiple);
 }
 
-TEST(CompareTensors, LeavesSmallTensorsToTheNormOfAll) {
+TEST(CompareValues, LeavesSmallTensorsToTheNormOfAll) {
   const WholeTensor noise = tensor_of(ramp(1e-9F)), other = tensor_of(ramp(-2e-9F));
-  EXPECT_EQ(compare_tensors(noise, other, kTolerance, 0, {2}).likeness, Likeness::different);
-  EXPECT_EQ(compare_tensors(noise, other, kTolerance, 10, {2}).likeness, Likeness::rounding);
+  EXPECT_EQ(compare_values(noise, other, {limit_of(kTolerance), {}}, 0, {2}).likeness,
+            Likeness::different);
+  EXPECT_EQ(compare_values(noise, other, {limit_of(kTolerance), {}}, 10, {2}).likeness,
+            Likeness::rounding);
 }
 
-TEST(CompareTensors, ReportsOtherSizesAndNumbersThatAreNotFinite) {
+TEST(CompareValues, ReportsOtherSizesAndNumbersThatAreNotFinite) {
   const TensorDifference size = compare(ramp(1), {1, 2});
   EXPECT_EQ(size.likeness, Likeness::different);
   EXPECT_EQ(size.cause, "200 elements in A and 2 in B");
   WholeTensor turned = tensor_of(ramp(1));
   turned.shape = {{2, 100}};
-  const TensorDifference shape = compare_tensors(tensor_of(ramp(1)), turned, kTolerance, 0, {2});
+  const TensorDifference shape =
+      compare_values(tensor_of(ramp(1)), turned, {limit_of(kTolerance), {}}, 0, {2});
   EXPECT_EQ(shape.kind, FindingKind::other_shape) << "of the same bits";
   EXPECT_EQ(shape.cause, "shape [100, 2] in A and [2, 100] in B");
   std::vector<float> damaged = ramp(1);
@@ -144,44 +149,46 @@ TEST(CompareTensors, ReportsOtherSizesAndNumbersThatAreNotFinite) {
   EXPECT_EQ(compare(ramp(1), damaged).cause, "1 elements are not finite in B");
 }
 
-TEST(CompareTensors, DoesNotDecideWithoutValues) {
+TEST(CompareValues, DoesNotDecideWithoutValues) {
   WholeTensor a = tensor_of(ramp(1)), b = tensor_of(ramp(1, 0.01F));
   a.sketch.reset();
-  EXPECT_EQ(compare_tensors(a, b, kTolerance, 0, {2}).likeness, Likeness::undecided);
+  EXPECT_EQ(compare_values(a, b, {limit_of(kTolerance), {}}, 0, {2}).likeness, Likeness::undecided);
   b = tensor_of(ramp(2));
-  EXPECT_EQ(compare_tensors(a, b, kTolerance, 0, {2}).likeness, Likeness::different);
+  EXPECT_EQ(compare_values(a, b, {limit_of(kTolerance), {}}, 0, {2}).likeness, Likeness::different);
   b.problem = "ranks hold 3 of its 4 elements";
-  const TensorDifference unknown = compare_tensors(a, b, kTolerance, 0, {2});
+  const TensorDifference unknown = compare_values(a, b, {limit_of(kTolerance), {}}, 0, {2});
   EXPECT_EQ(unknown.likeness, Likeness::undecided);
   EXPECT_EQ(unknown.cause, b.problem);
 }
 
-TEST(CompareTensors, ReportsGradientsOfOneSide) {
+TEST(CompareValues, ReportsGradientsOfOneSide) {
   WholeTensor none;
   none.is_undefined = true;
-  const TensorDifference only_a = compare_tensors(tensor_of(ramp(1)), none, kTolerance, 0, {2});
+  const TensorDifference only_a =
+      compare_values(tensor_of(ramp(1)), none, {limit_of(kTolerance), {}}, 0, {2});
   EXPECT_EQ(only_a.likeness, Likeness::different);
   EXPECT_EQ(only_a.cause, "there is none in B");
-  EXPECT_EQ(compare_tensors(none, tensor_of(ramp(1)), kTolerance, 0, {2}).cause,
+  EXPECT_EQ(compare_values(none, tensor_of(ramp(1)), {limit_of(kTolerance), {}}, 0, {2}).cause,
             "there is none in A");
-  EXPECT_EQ(compare_tensors(none, tensor_of(ramp(0)), kTolerance, 0, {2}).likeness,
+  EXPECT_EQ(compare_values(none, tensor_of(ramp(0)), {limit_of(kTolerance), {}}, 0, {2}).likeness,
             Likeness::equal);
-  EXPECT_EQ(compare_tensors(none, none, kTolerance, 0, {2}).likeness, Likeness::equal);
+  EXPECT_EQ(compare_values(none, none, {limit_of(kTolerance), {}}, 0, {2}).likeness,
+            Likeness::equal);
 }
 
-TEST(CompareTensors, BoundsByTheCoarserType) {
+TEST(CompareValues, BoundsByTheCoarserType) {
   WholeTensor single, half;
   single.dtype = "float32";
   half.dtype = "bfloat16";
-  EXPECT_DOUBLE_EQ(bound_of(single, single, {}).sum(), 512.0 / (1 << 24));
-  EXPECT_DOUBLE_EQ(bound_of(single, half, {}).sum(), 1.0 / 32);
-  EXPECT_DOUBLE_EQ(bound_of(single, half, {}).of_multiple(), 1.0 / 128);
-  EXPECT_DOUBLE_EQ(bound_of(single, single, {.weights_apart = 1e-6}).carried, 1e-3);
-  const StepRounding computed{.roundoff = roundoff_of(half)};
-  EXPECT_DOUBLE_EQ(bound_of(single, single, computed).sum(), 1.0 / 32);
+  EXPECT_DOUBLE_EQ(rounding_of_layouts(single, single, {}).sum(), 512.0 / (1 << 24));
+  EXPECT_DOUBLE_EQ(rounding_of_layouts(single, half, {}).sum(), 1.0 / 32);
+  EXPECT_DOUBLE_EQ(rounding_of_layouts(single, half, {}).of_multiple(), 1.0 / 128);
+  EXPECT_DOUBLE_EQ(rounding_of_layouts(single, single, {.weights_apart = 1e-6}).carried, 1e-3);
+  const StepRounding computed{.roundoff = roundoff_of(half.dtype)};
+  EXPECT_DOUBLE_EQ(rounding_of_layouts(single, single, computed).sum(), 1.0 / 32);
 }
 
-TEST(CompareTensors, FindsNoEvidenceInGradientsThatAreZeroUpToRounding) {
+TEST(CompareValues, FindsNoEvidenceInGradientsThatAreZeroUpToRounding) {
   constexpr double kBound = 1e-4;
   const WholeTensor noise = tensor_of({1e-5F, -1e-5F}), real = tensor_of({1e-3F, -1e-3F});
   EXPECT_TRUE(is_without_evidence(noise, noise, kBound, 1));
@@ -193,13 +200,12 @@ TEST(CompareTensors, FindsNoEvidenceInGradientsThatAreZeroUpToRounding) {
   EXPECT_FALSE(is_without_evidence(noise, unknown, kBound, 1));
 }
 
-TEST(CompareTensors, JudgesMultiplesByTheirOwnBound) {
+TEST(CompareValues, JudgesMultiplesByTheirOwnBound) {
   const auto likeness = [](float factor, float apart) {
     std::vector<float> a(16, 1), b(16, factor);
     for (std::size_t i = 0; i < b.size(); ++i) b[i] += i % 2 == 0 ? apart : -apart;
-    TensorDifference one = compare_tensors(tensor_of(a), tensor_of(b), 0.1, 0, {2});
-    judge_multiple(tensor_of(a), tensor_of(b), 0.01, true, one);
-    return one.likeness;
+    const Bound bound{limit_of(0.1), limit_of(0.01)};
+    return compare_values(tensor_of(a), tensor_of(b), bound, 0, {2}).likeness;
   };
   EXPECT_EQ(likeness(1.08F, 0), Likeness::different);
   EXPECT_EQ(likeness(1.03F, 0), Likeness::undecided);
@@ -221,7 +227,7 @@ std::pair<std::size_t, std::size_t> unseen_pair() {
 }
 
 /// Digests tell that elements were exchanged, and nothing tells how far apart the tensors are.
-TEST(CompareTensors, LeavesUndecidedWhatSketchesDoNotShow) {
+TEST(CompareValues, LeavesUndecidedWhatSketchesDoNotShow) {
   const auto [one, other] = unseen_pair();
   std::vector<float> values(other + 1);
   std::mt19937 random(1);
@@ -242,29 +248,17 @@ TEST(CompareTensors, LeavesUndecidedWhatSketchesDoNotShow) {
   auto exchanged = values;
   std::swap(exchanged[one], exchanged[other]);
   for (const std::size_t cut : {std::size_t{0}, values.size() / 6}) {  // rounding, if cut
-    const TensorDifference found = compare_tensors(a, whole(exchanged, cut), 1e-5, 0, {});
+    const TensorDifference found =
+        compare_values(a, whole(exchanged, cut), {limit_of(1e-5), {}}, 0, {});
     EXPECT_EQ(found.likeness, Likeness::undecided) << cut;
     EXPECT_EQ(found.cause, "the bits differ, and the sketches do not see where");
-    EXPECT_EQ(compare_tensors(a, whole(values, cut), 1e-5, 0, {}).likeness, Likeness::equal);
+    EXPECT_EQ(compare_values(a, whole(values, cut), {limit_of(1e-5), {}}, 0, {}).likeness,
+              Likeness::equal);
     auto rounded = values;
     rounded[3] = std::nextafter(rounded[3], 9.0F);
-    EXPECT_EQ(compare_tensors(a, whole(rounded, cut), 1e-5, 0, {}).likeness, Likeness::rounding);
+    EXPECT_EQ(compare_values(a, whole(rounded, cut), {limit_of(1e-5), {}}, 0, {}).likeness,
+              Likeness::rounding);
   }
-}
-
-TEST(CompareTensors, TakesUpdatesFromSketches) {
-  const WholeTensor before = tensor_of(ramp(1)), after = tensor_of(ramp(1, 3));
-  EXPECT_DOUBLE_EQ(update_of(before, after).norm, 3);
-  EXPECT_DOUBLE_EQ(update_of(before, before).norm, 0);
-  WholeTensor unknown = after;
-  unknown.sketch.reset();
-  EXPECT_NE(update_of(before, unknown).problem, "");
-  EXPECT_EQ(update_of(before, unknown).norm, 0);  // not that of the weights
-  unknown.problem = "ranks 0 and 1 hold different values of it";
-  EXPECT_EQ(update_of(before, unknown).norm, 0);
-  WholeTensor unmoved = before;
-  unmoved.sketch.reset();
-  EXPECT_EQ(update_of(unmoved, unmoved).problem, "") << "by digests alone";
 }
 
 }  // namespace
