@@ -38,11 +38,11 @@ namespace {
 
 constexpr std::int64_t kMostSteps = INT64_MAX / 4;
 
-/// Instead of a repetition: both sides should hold the same values.
-constexpr const char* kNoNoise = "none";
-
 /// An expectation of two comparisons: the job before a fix differs, the one after it does not.
 constexpr const char* kFixed = "fixed";
+
+/// An expectation of the values: both sides should hold the same, bit for bit.
+constexpr const char* kSame = "same";
 
 struct DiffWords {
   std::vector<std::string> runs;
@@ -61,9 +61,7 @@ void add_diff_options(CLI::App& app, DiffWords& words) {
          "of the catalogue; with --expect fixed: A, before, after")
       ->required()
       ->type_name("");
-  app.add_option("--noise", words.noise,
-                 "a repetition of A or B, which measures noise; repeatable; of checkpoints also "
-                 "'none': both should hold the same values")
+  app.add_option("--noise", words.noise, "a repetition of A or B, which measures noise; repeatable")
       ->type_name("RUN")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -82,7 +80,7 @@ void add_diff_options(CLI::App& app, DiffWords& words) {
   app.add_option(
          "--expect", words.expect,
          "exit with 0 if B does so: agrees, diverges, not-finite, raises or hangs, 'bug' for all "
-         "but the first; or if it is 'fixed'")
+         "but the first; if it is 'fixed'; or if both are the 'same', without a bound for rounding")
       ->type_name("OUTCOME");
   app.add_option("--known", words.known, "findings listed in this file do not fail")
       ->type_name("FILE");
@@ -158,12 +156,10 @@ class SideComparison {
       until_ = whole_number<std::int64_t>("--until", words.until, 1, kMostSteps);
     }
     for (const std::string& run : words.noise) {
-      if (run == kNoNoise) continue;
       repetitions_.push_back(std::make_unique<NamedSide>(run));
     }
-    are_same_values_ = repetitions_.size() != words.noise.size();
-    if (are_same_values_ && !repetitions_.empty()) {
-      throw bad_value("--noise", kNoNoise, "either 'none' or repetitions");
+    if (are_same_values() && !repetitions_.empty()) {
+      throw bad_value("--noise", words.noise[0], "nothing next to --expect same, which has none");
     }
   }
 
@@ -173,9 +169,8 @@ class SideComparison {
 
  private:
   ComparedPair compare_jobs(const NamedSide& a, const NamedSide& b) const {
-    DiffRequest request{names_, steps_.b - steps_.a, until_};
+    const DiffRequest request{names_, steps_.b - steps_.a, until_, {}, are_same_values()};
     if ((steps_.a == 0) != (steps_.b == 0)) throw bad_value("--align", words_.align, "A=100,B=1");
-    if (are_same_values_) throw bad_value("--noise", kNoNoise, "a run, as both sides are jobs");
     if (words_.may_lack) {
       throw bad_value("--allow-missing", "true", "a checkpoint, as both sides are jobs");
     }
@@ -198,25 +193,26 @@ class SideComparison {
       noise.push_back(run->weights(run->is_job() ? std::max(steps_.a, steps_.b) : 0));
     }
     return diff_weights(a.weights(steps_.a), b.weights(steps_.b), std::move(noise),
-                        {names_, are_same_values_, words_.may_lack});
+                        {names_, are_same_values(), words_.may_lack});
   }
+
+  bool are_same_values() const { return words_.expect == kSame; }
 
   const DiffWords& words_;
   AlignedSteps steps_;
   NameMap names_;
   std::int64_t until_ = 0;
-  bool are_same_values_ = false;
   std::vector<std::unique_ptr<NamedSide>> repetitions_;
 };
 
 bool is_about_fix(const DiffWords& words) { return words.expect == kFixed; }
 
 void check_expectation(const DiffWords& words) {
-  const bool is_known =
-      words.expect.empty() || is_about_fix(words) || parse<ComparisonExpectation>(words.expect);
+  const bool is_known = words.expect.empty() || is_about_fix(words) || words.expect == kSame ||
+                        parse<ComparisonExpectation>(words.expect);
   if (!is_known) {
     throw bad_value("--expect", words.expect,
-                    "agrees, bug, diverges, not-finite, raises, hangs or fixed");
+                    "agrees, bug, diverges, not-finite, raises, hangs, fixed or same");
   }
   const std::size_t runs = is_about_fix(words) ? 3 : 2;
   if (words.runs.size() == runs) return;
@@ -307,7 +303,7 @@ Command diff_command() {
           {},
           [] {
             std::vector<std::string> outcomes = all_names<ComparisonExpectation>();
-            outcomes.emplace_back(kFixed);
+            outcomes.insert(outcomes.end(), {kFixed, kSame});
             return OfferedWords{{"--format", format_names()}, {"--expect", std::move(outcomes)}};
           }};
 }

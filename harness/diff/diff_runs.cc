@@ -161,6 +161,7 @@ class StepComparison {
       found.undecidable = why_far(*found.weights_apart);
     }
     compare_all(pairs, a, b, noise, found);
+    if (request_.are_same_values) hold_to_bits(pairs, found);
     // Tensors that are as near as those of equal parameters are decided all the same.
     const bool is_settled = is_far && !noise.is_perturbed;
     if (is_settled && found.count(Likeness::undecided) == 0) found.undecidable.clear();
@@ -226,6 +227,19 @@ class StepComparison {
     }
     leave_out_fused_noise(pairs, found);
     leave_out_scale(found);
+  }
+
+  /// What could be compared and does not have the same bits is different.
+  static void hold_to_bits(const std::vector<TensorPair>& pairs, StepDifference& found) {
+    found.undecidable.clear();
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      TensorDifference& one = found.tensors[i];
+      const bool is_open = one.likeness != Likeness::equal && one.likeness != Likeness::different;
+      if (!is_open || !pairs[i].a.problem.empty() || !pairs[i].b.problem.empty()) continue;
+      one.likeness = Likeness::different;
+      one.tolerance = 0;
+      one.cause.clear();
+    }
   }
 
   /// Gradients that a GradScaler scaled are observed before a fused step takes the scale back.

@@ -18,6 +18,7 @@ struct DiffRequest {
   /// Second runs of A and B, which observed modules in some steps. Null: A and B themselves did, if
   /// any.
   std::array<const SideFiles*, 2> with_modules{};
+  bool are_same_values = false;  ///< other bits are different, whatever rounding may do
 };
 
 /// Compares job `b` with job `a`, step by step, until the parameters are too far apart to tell a

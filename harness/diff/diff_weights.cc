@@ -26,7 +26,7 @@ namespace lockstep {
 namespace {
 
 constexpr const char* kDrift =
-    "trainings drift apart as far: --noise none says that both should hold the same values, and "
+    "trainings drift apart as far: --expect same says that both should hold the same values, and "
     "--noise RUN measures how far apart repetitions are";
 
 WholeTensorKey key_of_weight(std::string name) {

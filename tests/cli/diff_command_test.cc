@@ -42,27 +42,27 @@ class DiffOfCheckpoints : public testing::Test {
 };
 
 TEST_F(DiffOfCheckpoints, ExitsByWhatDiffers) {
-  EXPECT_EQ(diff("a.safetensors copy.safetensors --noise none").status, 0);
+  EXPECT_EQ(diff("a.safetensors copy.safetensors --expect same").status, 0);
   EXPECT_EQ(diff("a.safetensors exchanged.safetensors").status, 2);
-  const Outcome outcome = diff("a.safetensors exchanged.safetensors --noise none");
+  const Outcome outcome = diff("a.safetensors exchanged.safetensors --expect same");
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_THAT(
       unwrapped(outcome.out),
       HasSubstr("DIFFERENT: 1 of 2 weights, b: ratio 0.96, cosine 0.96; relative difference "
                 "0.283; 2 of 2 elements differ, farthest at [0]: 3 in A and 4 in B, "
                 "2.1e+06 units in the last place"));
-  const Outcome json = diff("a.safetensors exchanged.safetensors --noise none --format json");
+  const Outcome json = diff("a.safetensors exchanged.safetensors --expect same --format json");
   EXPECT_THAT(json.out, HasSubstr("\"differing\": 2"));
   EXPECT_THAT(json.out, HasSubstr("\"verdict\": \"violated\""));
 }
 
 TEST_F(DiffOfCheckpoints, LetsTensorsBeMissingOnlyIfToldSo) {
-  const Outcome outcome = diff("a.safetensors fewer.safetensors --noise none");
+  const Outcome outcome = diff("a.safetensors fewer.safetensors --expect same");
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(unwrapped(outcome.out),
               HasSubstr("DIFFERENT: 1 of 2 weights, b: there is none in B; 1 only in A"));
   EXPECT_EQ(diff("fewer.safetensors a.safetensors").status, 1);
-  const Outcome allowed = diff("a.safetensors fewer.safetensors --noise none --allow-missing");
+  const Outcome allowed = diff("a.safetensors fewer.safetensors --expect same --allow-missing");
   EXPECT_EQ(allowed.status, 0) << allowed.out;
   EXPECT_THAT(unwrapped(allowed.out), HasSubstr("only in A (1 of 2 parameters): b"));
 }

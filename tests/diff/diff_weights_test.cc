@@ -263,7 +263,7 @@ TEST(Weights, AreToldByName) {
   };
   const Weights drifted = checkpoint({{"a", one}, {"b", two}, {"c", three}});
   EXPECT_THAT(said(drifted, {}), HasSubstr("UNDECIDED: 2 of 3 weights, first b: ratio"));
-  EXPECT_THAT(said(drifted, {}), HasSubstr("--noise none says that both should hold the same"));
+  EXPECT_THAT(said(drifted, {}), HasSubstr("--expect same says that both should hold the same"));
   EXPECT_THAT(said(drifted, {}), HasSubstr(" c: ratio"));
   EXPECT_THAT(said(drifted, {{}, true}), HasSubstr("DIFFERENT: 2 of 3 weights, first b: ratio"));
   EXPECT_THAT(said(checkpoint({{"x", one}}), {}), HasSubstr("NOTHING MATCHED"));

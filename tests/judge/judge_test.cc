@@ -7,8 +7,8 @@
 #include <cmath>
 #include <limits>
 
-#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/compare/bound.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "reports/base/error.h"
 #include "tests/judge/literal_evidence.h"
 #include "tests/verdict/measured_table.h"

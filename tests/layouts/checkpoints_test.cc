@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
                             "; 1 only in A: "},
         ComparedCheckpoints{"nan", "fully_shard2.dcp nan.safetensors", 1,
                             "second.bias: elements that are not finite: 0 in A, 1 in B"},
-        ComparedCheckpoints{"swapped", "fully_shard2.dcp swapped.safetensors --noise none", 1,
+        ComparedCheckpoints{"swapped", "fully_shard2.dcp swapped.safetensors --expect same", 1,
                             "DIFFERENT: 1 of 8 weights, first.weight: ratio"},
         ComparedCheckpoints{"swapped_or_drifted", "fully_shard2.dcp swapped.safetensors", 2,
                             "UNDECIDED: 1 of 8 weights, first.weight: ratio"},
@@ -166,10 +166,9 @@ TEST(WrongDiffOfCheckpoints, IsRefusedWithASentence) {
   EXPECT_THAT(refused("--align A=3,A=4 ddp2 copy.safetensors"), HasSubstr("A=100,B=1"));
   EXPECT_THAT(refused("--allow-missing ddp2 single1"), HasSubstr("both sides are jobs"));
   EXPECT_THAT(refused("--until 3 ddp2 copy.safetensors"), HasSubstr("--align names the step"));
-  EXPECT_THAT(refused("--noise none ddp2 single1"), HasSubstr("both sides are jobs"));
   EXPECT_THAT(refused("--noise copy.safetensors ddp2 single1"), HasSubstr("as both sides are"));
-  EXPECT_THAT(refused("--noise none --noise ddp2 ddp2 copy.safetensors"),
-              HasSubstr("either 'none' or repetitions"));
+  EXPECT_THAT(refused("--expect same --noise ddp2 ddp2 copy.safetensors"),
+              HasSubstr("nothing next to --expect same"));
 }
 
 }  // namespace

@@ -206,6 +206,20 @@ TEST(Fix, IsToldFromWhatIsNone) {
   EXPECT_EQ(Trainings::get().diff("--expect bug single1 ddp2").status, 1);
 }
 
+/// Not up to rounding, and however far trainings have drifted apart.
+TEST(SameValues, HaveTheSameBits) {
+  const fs::path folder = Trainings::get().folder();
+  fs::copy(folder / "ddp2", folder / "same", fs::copy_options::recursive);
+  const Outcome same = Trainings::get().diff("--expect same ddp2 same");
+  EXPECT_EQ(same.status, 0) << same.out;
+  EXPECT_THAT(unwrapped(same.out), HasSubstr("equal, bit for bit"));
+  for (const char* const pair : {"single1 ddp2", "single1-chaotic ddp2-chaotic"}) {
+    const Outcome other = Trainings::get().diff(fmt::format("--expect same {}", pair));
+    EXPECT_EQ(other.status, 1) << other.out;
+    EXPECT_THAT(unwrapped(other.out), HasSubstr("gradients differ in step 1"));
+  }
+}
+
 TEST(UnknownSamples, LeaveADifferenceThatIsNoMultipleOpen) {
   const fs::path folder = Trainings::get().folder();
   EXPECT_EQ(train(folder / "blind", {{2, "ddp-blind"}}).status, 0);
@@ -237,7 +251,7 @@ TEST(WrongDiff, IsRefusedWithASentence) {
   EXPECT_THAT(refused("single1 nowhere"), HasSubstr("nowhere"));
   EXPECT_THAT(refused("single1 ddp2 tp2"), HasSubstr("3 runs"));
   EXPECT_THAT(refused("--expect fixed single1 ddp2"), HasSubstr("three with --expect fixed"));
-  EXPECT_THAT(refused("--expect gone single1 ddp2"), HasSubstr("hangs or fixed"));
+  EXPECT_THAT(refused("--expect gone single1 ddp2"), HasSubstr("hangs, fixed or same"));
   EXPECT_THAT(refused("--align 3 single1 ddp2"), HasSubstr("A=100,B=1"));
   EXPECT_THAT(refused("--until x single1 ddp2"), HasSubstr("'x'"));
   EXPECT_THAT(refused("--map nowhere single1 ddp2"), HasSubstr("nowhere"));

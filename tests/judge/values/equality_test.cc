@@ -7,8 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "harness/judge/values/expected_values.h"
 #include "harness/compare/bound.h"
+#include "harness/judge/values/expected_values.h"
 #include "reports/base/error.h"
 #include "tests/judge/literal_evidence.h"
 
