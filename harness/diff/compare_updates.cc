@@ -91,6 +91,22 @@ Bound bound_of_update(const Value& a, const Value& b, const Value& parameter,
   return bound;
 }
 
+Bound bound_of_state(const Value& a, const Value& b, const UpdateInputs& inputs) {
+  constexpr double kOfSquares = 2;
+  const auto is_whole = [](const Value& value) { return value.norm == std::floor(value.norm); };
+  if (a.elements == 1 && is_whole(a) && is_whole(b)) return {};  // a number of steps
+  const double norm = std::max(a.norm, b.norm);
+  double rounding = of_arithmetic(a, b);
+  if (inputs.are_equal) {
+    return {limit_of(inputs.is_by_element ? rounding : kOfUpdates), std::nullopt};
+  }
+  const double of_gradients = inputs.own_rounding.value_or(inputs.rounding);
+  const double cancelled = norm > 0 ? std::max(inputs.largest / norm, 1.0) : 1;
+  rounding += kOfSquares * kCancelled * of_gradients * cancelled;
+  const bool is_known = inputs.own_rounding && inputs.is_by_element;
+  return {limit_of(is_known ? rounding : std::max(rounding, kOfUpdates)), std::nullopt};
+}
+
 TensorDifference compare_updates(const Value& a, const Value& b, const Bound& bound,
                                  const UpdateInputs& inputs, double all, const JobSizes& sizes) {
   // The norm of all is for tensors that are noise. Equal gradients are none, however small.

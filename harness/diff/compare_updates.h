@@ -19,12 +19,16 @@ struct UpdateInputs {
   /// The largest distance of the parameter's gradients so far, over their own norm; absent:
   /// unknown.
   std::optional<double> own_rounding;
-  double largest = 0;  ///< norm of the parameter's updates so far
+  double largest = 0;  ///< norm of the parameter's updates so far, or of the state
 };
 
 /// How far two updates are apart by rounding, relative to their norm. `parameter`: before the step.
 Bound bound_of_update(const Value& a, const Value& b, const Value& parameter,
                       const UpdateInputs& inputs);
+
+/// How far two states that an optimizer keeps of a parameter are apart by rounding, relative to
+/// their norm. They follow from the gradients so far, or from their squares.
+Bound bound_of_state(const Value& a, const Value& b, const UpdateInputs& inputs);
 
 /// Compares an update of B with that of A. `all` and `sizes` as of `compare_values`.
 TensorDifference compare_updates(const Value& a, const Value& b, const Bound& bound,

@@ -25,20 +25,31 @@ namespace lockstep {
 
 namespace {
 
-/// The larger norm of all tensors of each quantity together.
-std::map<Compared, double> norms_of_all(const std::vector<TensorPair>& pairs) {
-  std::map<Compared, std::pair<double, double>> squares;
-  for (const TensorPair& pair : pairs) {
-    auto& [of_a, of_b] = squares[pair.quantity];
-    of_a += pair.a.norm * pair.a.norm;
-    of_b += pair.b.norm * pair.b.norm;
+/// The larger norms of all tensors together that are of one quantity; of optimizer states, moments
+/// of one kind.
+class NormsOfAll {
+ public:
+  explicit NormsOfAll(const std::vector<TensorPair>& pairs) {
+    for (const TensorPair& pair : pairs) {
+      auto& [of_a, of_b] = squares_[key_of(pair)];
+      of_a += pair.a.norm * pair.a.norm;
+      of_b += pair.b.norm * pair.b.norm;
+    }
   }
-  std::map<Compared, double> norms;
-  for (const auto& [quantity, both] : squares) {
-    norms[quantity] = std::sqrt(std::max(both.first, both.second));
+
+  double beside(const TensorPair& pair) const {
+    const auto& [of_a, of_b] = squares_.at(key_of(pair));
+    return std::sqrt(std::max(of_a, of_b));
   }
-  return norms;
-}
+
+ private:
+  static std::pair<Compared, std::string> key_of(const TensorPair& pair) {
+    const bool is_state = pair.quantity == Compared::optimizer_state;
+    return {pair.quantity, is_state ? pair.name.substr(parameter_of(pair).size()) : ""};
+  }
+
+  std::map<std::pair<Compared, std::string>, std::pair<double, double>> squares_;
+};
 
 /// If ranks of B hold different values of a tensor, the one that is furthest from A's counts.
 /// `is_fault`: each of them is one, whatever its distance. `compare`: one of B with that of A.
@@ -207,19 +218,17 @@ class StepComparison {
   void compare_all(const std::vector<TensorPair>& pairs, const SideStep& a, const SideStep& b,
                    const Noise& noise, StepDifference& found) {
     const JobSizes sizes = sizes_of(a, b);
-    const std::map<Compared, double> norms = norms_of_all(pairs);
+    const NormsOfAll norms(pairs);
     const GradientScales scales(pairs);
     for (const TensorPair& pair : pairs) {
-      const double all = norms.at(pair.quantity);
-      TensorDifference one = pair.quantity == Compared::update
-                                 ? compare_update(pair, inputs_of(pair, a, b), a, noise, all, sizes)
-                                 : compare_observed(pair, noise, all, sizes);
+      const double all = norms.beside(pair);
+      TensorDifference one = compare_one(pair, a, b, noise, all, sizes);
       leave_out_noise(pair, scales, one);
       if (pair.quantity == Compared::gradient) note_gradient(pair, one);
       if (!found.undecidable.empty() && one.likeness == Likeness::different) {
         one.likeness = Likeness::undecided;
       }
-      follow_gradient(one);
+      follow_gradient(parameter_of(pair), one);
       const bool is_rounding =
           one.quantity == Compared::gradient && one.likeness == Likeness::rounding;
       if (is_rounding) gradients_apart_ = std::max(gradients_apart_, one.relative);
@@ -227,6 +236,18 @@ class StepComparison {
     }
     leave_out_fused_noise(pairs, found);
     leave_out_scale(found);
+  }
+
+  TensorDifference compare_one(const TensorPair& pair, const SideStep& a, const SideStep& b,
+                               const Noise& noise, double all, const JobSizes& sizes) {
+    switch (pair.quantity) {
+      case Compared::update:
+        return compare_update(pair, inputs_of(pair, a, b), a, noise, all, sizes);
+      case Compared::optimizer_state:
+        return compare_state(pair, inputs_of(pair, a, b), noise, all, sizes);
+      default:
+        return compare_observed(pair, noise, all, sizes);
+    }
   }
 
   /// What could be compared and does not have the same bits is different.
@@ -286,8 +307,8 @@ class StepComparison {
     return false;
   }
 
-  /// An update follows from all gradients so far: after one without evidence it has none, unless
-  /// ranks of B disagree about it.
+  /// An update and a state follow from all gradients so far: after one without evidence they have
+  /// none, unless ranks of B disagree about it.
   void leave_out_noise(const TensorPair& pair, const GradientScales& scales,
                        TensorDifference& one) {
     if (pair.quantity == Compared::gradient && one.likeness != Likeness::equal) {
@@ -298,8 +319,8 @@ class StepComparison {
         without_evidence_.insert(pair.name);
       }
     }
-    const bool is_noise = pair.quantity == Compared::update && one.likeness > Likeness::rounding &&
-                          one.ranks.empty() && without_evidence_.contains(pair.name);
+    const bool is_noise = follows_gradients(one) && one.likeness > Likeness::rounding &&
+                          one.ranks.empty() && without_evidence_.contains(parameter_of(pair));
     if (is_noise || one.likeness == Likeness::no_evidence) {
       call_noise("its gradient is 0 up to rounding", one);
     }
@@ -329,13 +350,17 @@ class StepComparison {
     return found;
   }
 
-  /// An update follows from all gradients so far: if one of them was undecided, so is the update,
-  /// unless ranks of B disagree about it.
-  void follow_gradient(TensorDifference& one) {
+  static bool follows_gradients(const TensorDifference& one) {
+    return one.quantity == Compared::update || one.quantity == Compared::optimizer_state;
+  }
+
+  /// If a gradient so far was undecided, so is what follows from it, unless ranks of B disagree
+  /// about it.
+  void follow_gradient(const std::string& parameter, TensorDifference& one) {
     if (one.quantity == Compared::gradient && one.likeness == Likeness::undecided) {
       open_gradients_.insert(one.name);
     }
-    const bool is_open = one.quantity == Compared::update && open_gradients_.contains(one.name);
+    const bool is_open = follows_gradients(one) && open_gradients_.contains(parameter);
     if (!is_open || one.likeness != Likeness::different || !one.ranks.empty()) return;
     one.likeness = Likeness::undecided;
     one.cause = "its gradient is undecided";
@@ -393,6 +418,20 @@ class StepComparison {
     });
   }
 
+  static TensorDifference compare_state(const TensorPair& pair, const UpdateInputs& inputs,
+                                        const Noise& noise, double all, const JobSizes& sizes) {
+    const Bound bound =
+        noise.widened(bound_of_state(pair.a, pair.b, inputs), pair.quantity, pair.name);
+    TensorDifference found =
+        compare_values(pair.a, pair.b, bound, inputs.are_equal ? 0 : all, sizes);
+    found.quantity = pair.quantity;
+    found.name = pair.name;
+    found.has_equal_inputs = inputs.are_equal;
+    // If the gradients agree, no number of ranks or samples is the cause of a multiple.
+    if (found.multiple && !inputs.has_other_gradient) found.multiple->causes.clear();
+    return found;
+  }
+
   void note_gradient(const TensorPair& pair, const TensorDifference& found) {
     GradientsSoFar& so_far = gradients_[pair.name];
     so_far.step = last_;
@@ -406,21 +445,22 @@ class StepComparison {
         is_known ? std::optional(std::max(*so_far.apart, *distance / norm)) : std::nullopt;
   }
 
-  /// Of an update, after its gradient.
+  /// Of an update or a state, after its gradient.
   UpdateInputs inputs_of(const TensorPair& pair, const SideStep& a, const SideStep& b) {
     UpdateInputs inputs;
     inputs.is_by_element = is_by_element_;
     inputs.rounding = gradients_apart_;
-    double& largest = updates_[pair.name];
+    double& largest = largest_[{pair.quantity, pair.name}];
     largest = std::max({largest, pair.a.norm, pair.b.norm});
     inputs.largest = largest;
-    GradientsSoFar& gradients = gradients_[pair.name];
+    const std::string parameter = parameter_of(pair);
+    GradientsSoFar& gradients = gradients_[parameter];
     if (gradients.step != last_) {  // it was not observed
       gradients.are_equal = false;
       gradients.apart.reset();
     }
     inputs.has_other_gradient = gradients.differ;
-    inputs.are_equal = gradients.are_equal && !has_gap_ && has_same_weights(pair.name, a, b);
+    inputs.are_equal = gradients.are_equal && !has_gap_ && has_same_weights(parameter, a, b);
     if (is_from_start_) inputs.own_rounding = gradients.apart;
     return inputs;
   }
@@ -462,10 +502,11 @@ class StepComparison {
   double gradients_apart_ = 0;  ///< in this step, as far as that is rounding
   std::set<std::string> gradients_of_ranks_;  ///< that are faults on ranks of B, in this step
   std::map<std::string, GradientsSoFar> gradients_;  ///< by parameter
-  std::map<std::string, double> updates_;            ///< the largest norm so far
-  std::optional<bool> hold_copies_;                  ///< of B's ranks; absent: unknown so far
-  std::set<std::string> open_gradients_;             ///< of parameters, in any step so far
-  std::set<std::string> without_evidence_;           ///< the same
+  /// The largest norm so far, of an update or a state.
+  std::map<std::pair<Compared, std::string>, double> largest_;
+  std::optional<bool> hold_copies_;         ///< of B's ranks; absent: unknown so far
+  std::set<std::string> open_gradients_;    ///< of parameters, in any step so far
+  std::set<std::string> without_evidence_;  ///< the same
   Precondition initial_weights_{Prerequisite::initial_weights, Likeness::undecided, "unknown"};
   std::array<std::set<std::string>, 2> parameters_;
 };

@@ -16,7 +16,7 @@ namespace {
 /// Of tensor cores that read float32: they keep 11 bits of the significand.
 constexpr double kRoundoffOfTf32 = 1.0 / (1 << 11);
 
-double roundoff_of(const Precision& one) {
+double roundoff_by(const Precision& one) {
   if (one.dtype == "tf32") return kRoundoffOfTf32;
   const auto dtype = parse<DType>(one.dtype);
   return dtype ? unit_roundoff(component_type(*dtype)) : 0;
@@ -45,7 +45,7 @@ std::string in_words(const Types& types, const std::string& operation) {
 double computed_roundoff(const JobRecord& job, std::int64_t step) {
   double coarsest = 0;
   for (const Precision& one : job.precisions) {
-    if (one.first_step <= step) coarsest = std::max(coarsest, roundoff_of(one));
+    if (one.first_step <= step) coarsest = std::max(coarsest, roundoff_by(one));
   }
   return coarsest;
 }

@@ -80,6 +80,16 @@ std::optional<TensorPair> update_pair(const WholeTensorKey& key, const WholeTens
   return pair;
 }
 
+/// States of whole numbers are codes of quantized ones, but for a number of steps.
+std::optional<TensorPair> state_pair(const WholeTensorKey& key, const WholeTensor& tensor,
+                                     const SideStep& b) {
+  if (key.kind != Kind::optimizer_state) return std::nullopt;
+  const WholeTensor* const other = b.tensors.find(key);
+  const bool is_code = roundoff_of(tensor.dtype) == 0 && tensor.elements > 1;
+  if (!other || is_code) return std::nullopt;
+  return TensorPair{Compared::optimizer_state, key.name, tensor, *other};
+}
+
 }  // namespace
 
 WholeTensors SideSteps::tensors_of(const StepView& view) const {
@@ -179,11 +189,17 @@ bool SideSteps::has_untold_writes() {
   return *has_untold_writes_;
 }
 
+std::string parameter_of(const TensorPair& pair) {
+  const bool is_state = pair.quantity == Compared::optimizer_state;
+  return parameter_of({{}, is_state ? Kind::optimizer_state : Kind::parameter, pair.name});
+}
+
 std::vector<TensorPair> pairs_of(const SideStep& a, const SideStep& b) {
   std::vector<TensorPair> pairs;
   for (const auto& [key, tensor] : a.tensors.all()) {
     auto pair = observed_pair(key, tensor, b);
     if (!pair) pair = update_pair(key, tensor, a, b);
+    if (!pair) pair = state_pair(key, tensor, b);
     if (pair) pairs.push_back(std::move(*pair));
   }
   add_gradients_of_b(a, b, pairs);

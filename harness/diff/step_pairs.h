@@ -50,7 +50,7 @@ class SideSteps {
 /// A tensor of one quantity of a step on both sides.
 struct TensorPair {
   Compared quantity = Compared::gradient;
-  std::string name;
+  std::string name;  ///< of an optimizer state: "layer.weight: exp_avg"
   WholeTensor a;
   WholeTensor b;
   /// That of each rank of B, if ranks hold different values of a tensor that none divides. Of an
@@ -58,7 +58,11 @@ struct TensorPair {
   std::vector<WholeTensor> of_ranks = {};
 };
 
-/// The tensors to compare in a step: losses, gradients and updates, in the order of execution.
+/// "layer.weight", also of the optimizer state "layer.weight: exp_avg".
+std::string parameter_of(const TensorPair& pair);
+
+/// The tensors to compare in a step, in the order of execution: losses, gradients, updates and
+/// optimizer states that both sides observed.
 std::vector<TensorPair> pairs_of(const SideStep& a, const SideStep& b);
 
 /// Adds the sizes of a step that `watch --data` saw: of rank 0 and, if they differ, of all ranks.

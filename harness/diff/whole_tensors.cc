@@ -186,11 +186,16 @@ struct Moment {
 
 bool is_of_model(const Observation& row) {
   const bool is_of_micro_batch = row.phase == Phase::post_backward && row.kind != Kind::parameter;
-  return !is_of_micro_batch &&
-         (row.kind == Kind::parameter || row.kind == Kind::gradient || row.kind == Kind::loss);
+  return !is_of_micro_batch && (row.kind == Kind::parameter || row.kind == Kind::gradient ||
+                                row.kind == Kind::loss || row.kind == Kind::optimizer_state);
 }
 
 }  // namespace
+
+std::string parameter_of(const WholeTensorKey& key) {
+  if (key.kind != Kind::optimizer_state) return key.name;
+  return key.name.substr(0, key.name.rfind(": "));
+}
 
 WholeTensors::WholeTensors(const StepView& step) {
   std::map<WholeTensorKey, Assembly> assemblies;
@@ -237,15 +242,27 @@ std::shared_ptr<const CheckpointTensor> stacked_parts(
   return whole ? std::make_shared<const CheckpointTensor>(std::move(*whole)) : nullptr;
 }
 
-/// The places of the tensors with these names, by where in the step they were observed.
-std::map<std::pair<Phase, Kind>, std::vector<std::size_t>> places_of(
+/// Tensors of one parameter, or of several that are made one, are alike in this.
+struct Alike {
+  Phase phase = Phase::pre_forward;
+  Kind kind = Kind::parameter;
+  std::string of_state;  ///< ": exp_avg"; empty: it is no state of an optimizer
+
+  auto operator<=>(const Alike&) const = default;
+};
+
+/// The places of the tensors of parameters with these names.
+std::map<Alike, std::vector<std::size_t>> places_of(
     const std::vector<std::string>& names,
     const std::vector<std::pair<WholeTensorKey, WholeTensor>>& tensors) {
-  std::map<std::pair<Phase, Kind>, std::vector<std::size_t>> found;
+  std::map<Alike, std::vector<std::size_t>> found;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const WholeTensorKey& key = tensors[i].first;
-    const bool is_named = std::find(names.begin(), names.end(), key.name) != names.end();
-    if (is_named) found[{key.phase, key.kind}].push_back(i);
+    const std::string parameter = parameter_of(key);
+    const bool is_named = std::find(names.begin(), names.end(), parameter) != names.end();
+    if (is_named) {
+      found[{key.phase, key.kind, key.name.substr(parameter.size())}].push_back(i);
+    }
   }
   return found;
 }
@@ -279,7 +296,7 @@ void WholeTensors::fuse(const std::vector<std::string>& parts, const std::string
   for (const auto& [where, places] : places_of(parts, tensors_)) {
     if (places.size() != parts.size()) continue;
     auto& [key, whole] = tensors_[places[0]];
-    key.name = name;
+    key.name = name + where.of_state;
     if (places.size() == 1) continue;
     join(places, tensors_);
     whole.stored = stored;

@@ -23,6 +23,9 @@ struct WholeTensorKey {
   auto operator<=>(const WholeTensorKey&) const = default;
 };
 
+/// Of the tensor itself, or of an optimizer's state of it.
+std::string parameter_of(const WholeTensorKey& key);
+
 /// A tensor put together from the parts that ranks hold.
 struct WholeTensor : Value {
   /// Of a checkpoint: where its elements are. Null: it is of a job, or they are in no order.

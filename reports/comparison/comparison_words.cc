@@ -20,7 +20,11 @@ namespace {
 
 constexpr std::size_t kShownTensors = 8;
 
-std::string plural(Compared quantity) { return std::string(name(quantity)) + "s"; }
+std::string in_words(Compared quantity) {
+  return quantity == Compared::optimizer_state ? "optimizer state" : std::string(name(quantity));
+}
+
+std::string plural(Compared quantity) { return in_words(quantity) + "s"; }
 
 /// Null: none has it, or it was left out. Losses decide nothing.
 const TensorDifference* first_of(const StepDifference& step, Likeness likeness) {
@@ -68,7 +72,8 @@ std::string why_undecided(const StepDifference& step) {
     return fmt::format("{} tensors", step.count(Likeness::undecided));
   }
   const TensorDifference& one = *first_of(step, Likeness::undecided);
-  return fmt::format("the {} of {}: {}", name(one.quantity), plain(one.name), size_in_words(one));
+  return fmt::format("the {} of {}: {}", in_words(one.quantity), plain(one.name),
+                     size_in_words(one));
 }
 
 /// "equal up to rounding in 6 steps, 1 to 6; 7 of 8 parameters have a partner".
@@ -113,12 +118,14 @@ bool differ_alike(const TensorDifference& one, const TensorDifference& other) {
   return !one.multiple && !other.multiple && !one.ranks.empty() && !other.ranks.empty();
 }
 
-/// Of a step that differs, the furthest first. An update follows its gradient.
+/// Of a step that differs, the furthest first. An update follows its gradient, and the optimizer's
+/// state both.
 std::vector<Alike> alike_in(const StepDifference& step) {
-  const bool is_about_gradients = first_of(step, Likeness::different)->quantity != Compared::update;
+  const Compared first = first_of(step, Likeness::different)->quantity;
   std::vector<Alike> all;
   for (const TensorDifference& one : step.tensors) {
-    const bool follows = one.quantity == Compared::update && is_about_gradients;
+    const bool follows = one.quantity > first && (one.quantity == Compared::update ||
+                                                  one.quantity == Compared::optimizer_state);
     const bool is_loss = one.quantity == Compared::loss;
     if (one.likeness != Likeness::different || follows || is_loss) continue;
     const auto same = std::find_if(all.begin(), all.end(), [&](const Alike& other) {
@@ -147,7 +154,7 @@ std::vector<std::string> lines_of_step(const StepDifference& step) {
       break;
     }
     const std::string others = alike.count == 1 ? "" : fmt::format(" and {} more", alike.count - 1);
-    lines.push_back(fmt::format("  {} of {}{}: {}", name(alike.first->quantity),
+    lines.push_back(fmt::format("  {} of {}{}: {}", in_words(alike.first->quantity),
                                 name_in_words(*alike.first), others, size_in_words(*alike.first)));
   }
   return lines;

@@ -18,6 +18,8 @@ Claim claim_of(Compared quantity) {
       return equal_reference(Kind::loss, Phase::pre_forward);
     case Compared::gradient:
       return equal_reference(Kind::gradient, Phase::pre_step);
+    case Compared::optimizer_state:
+      return equal_reference(Kind::optimizer_state, Phase::post_step);
     case Compared::output:
       return equal_reference(Kind::module_output, Phase::pre_forward);
     case Compared::output_gradient:

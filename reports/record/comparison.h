@@ -37,15 +37,16 @@ struct Names<Likeness> {
 ///   loss             recorded by the script; ranks may record their own, so it decides nothing
 ///   gradient         before the optimizer's step
 ///   update           of a parameter by the optimizer: W(s) - W(s-1)
+///   optimizer_state  what an optimizer keeps of a parameter, after the step
 ///   weight           a parameter, or another tensor of a checkpoint
 ///   output           of a module in a forward pass
 ///   output_gradient  that arrives there
-enum class Compared { loss, gradient, update, weight, output, output_gradient };
+enum class Compared { loss, gradient, update, optimizer_state, weight, output, output_gradient };
 
 template <>
 struct Names<Compared> {
-  static constexpr std::array<std::string_view, 6> values{"loss",   "gradient", "update",
-                                                          "weight", "output",   "output_gradient"};
+  static constexpr std::array<std::string_view, 7> values{
+      "loss", "gradient", "update", "optimizer_state", "weight", "output", "output_gradient"};
 };
 
 /// Two tensors of one shape, A and B, compared element by element.

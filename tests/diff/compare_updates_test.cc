@@ -93,6 +93,37 @@ TEST(CompareUpdates, AreBoundedByTheRoundingOfGradients) {
   EXPECT_FALSE(bound_of_update(one, one, none, inputs).multiple);
 }
 
+TEST(BoundOfState, FollowsFromTheGradientsSoFar) {
+  const WholeTensor moments = values_of(update(1));
+  constexpr double kArithmetic = 512.0 / (1 << 24);
+  const auto bound = [&](const UpdateInputs& inputs) {
+    return bound_of_state(moments, moments, inputs).whole.within;
+  };
+  EXPECT_DOUBLE_EQ(bound(equal_inputs()), kArithmetic);
+  UpdateInputs inputs = rounded_inputs();
+  EXPECT_DOUBLE_EQ(bound(inputs), kArithmetic + 20 * 1e-6);
+  inputs.largest = 3 * moments.norm;  // what is left of moments that cancelled
+  EXPECT_DOUBLE_EQ(bound(inputs), kArithmetic + 60 * 1e-6);
+  inputs.own_rounding.reset();
+  EXPECT_DOUBLE_EQ(bound(inputs), 0.02) << "the gradients are not known from the beginning";
+  inputs = rounded_inputs();
+  inputs.is_by_element = false;
+  EXPECT_DOUBLE_EQ(bound(inputs), 0.02);
+}
+
+TEST(BoundOfState, AllowsNoOtherNumberOfSteps) {
+  const auto number = [](double norm) {
+    WholeTensor one;
+    one.dtype = "float32";
+    one.elements = 1;
+    one.norm = norm;
+    return one;
+  };
+  EXPECT_EQ(bound_of_state(number(100), number(101), rounded_inputs()), Bound{});
+  EXPECT_GT(bound_of_state(number(0.5), number(101), rounded_inputs()).whole.within, 0)
+      << "of a parameter of one element";
+}
+
 /// Updates of ones, and of those that are 2 % larger and by `apart` in another direction.
 TensorDifference compare_faster(float apart, double bound, bool is_by_element = true) {
   std::vector<float> a(64, 1), b(64, 1.02F);

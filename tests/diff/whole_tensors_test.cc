@@ -188,5 +188,18 @@ TEST(WholeTensors, AreFusedByTheirNorms) {
   EXPECT_TRUE(tensors.find({Phase::pre_step, Kind::gradient, "output"})->digest);
 }
 
+TEST(WholeTensors, AreRenamedAndFusedWithTheirOptimizerStates) {
+  LiteralStep step(1);
+  for (const char* const name : {"q: exp_avg", "k: exp_avg", "q: step", "k: step", "o: exp_avg"}) {
+    step.whole(0, name, {3, 4}, Kind::optimizer_state, Phase::post_step);
+  }
+  step.whole(0, "q: exp_avg", {3, 4});  // a gradient by that name is none of q
+  WholeTensors tensors(step.view());
+  tensors.fuse({"q", "k"}, "qk");
+  tensors.fuse({"o"}, "output");
+  EXPECT_THAT(names_of(tensors),
+              ElementsAre("q: exp_avg", "qk: exp_avg", "qk: step", "output: exp_avg"));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -5,6 +5,7 @@ with the number of ranks after LAYOUT. All layouts see the same 8 samples of a s
 samples. With @SEED the model, the optimizer, its learning rate and the fault are drawn; a drawn fault is printed."""
 
 import copy
+import itertools
 import random
 
 from observed import train_all
@@ -95,6 +96,23 @@ class Orthogonal(torch.optim.Optimizer):
                 left, _, right = torch.linalg.svd(gradient, full_matrices=False)
                 gradient = left @ right
             parameter.add_(gradient, alpha=-case.lr)
+
+
+# What an optimizer keeps of a parameter, and what becomes of it.
+STATES = {"adamw-squares": ("exp_avg_sq", 1.5), "adamw-steps": ("step", 2), "momentum": ("momentum_buffer", 0.75)}
+
+
+def with_other_state(optimizer, fault):
+    """Changes the state of the first parameter in the faulty step, after the update."""
+    key, factor = STATES[fault]
+    first = optimizer.param_groups[0]["params"][0]
+    steps = itertools.count(1)
+
+    def after_step(*unused):
+        if next(steps) == FAULTY_STEP:
+            optimizer.state[first][key].mul_(factor)
+
+    optimizer.register_step_post_hook(after_step)
 
 
 def own(rows):
@@ -210,8 +228,11 @@ def ddp(fault):
                    "summed": scaled(world), "divided": scaled(1 / world), "late": scaled(world, FAULTY_STEP),
                    "half": scaled(0.5), "clip": by_local_norm}.get(fault)
     forward = module if fault in ("clip", "bypass") else wrapped
-    train(module, forward, optimizer_of(module.parameters(), **changes_of(fault)), own, before_step,
-          LOSSES.get(fault, loss_of), fault == "stale")
+    optimizer = optimizer_of(module.parameters(), **changes_of(fault))
+    if fault in STATES:
+        with_other_state(optimizer, fault)
+    train(module, forward, optimizer, own, before_step, LOSSES.get(fault, loss_of),
+          fault == "stale")
 
 
 def hybrid(fault):
@@ -419,7 +440,7 @@ def prepare(name):
             print("%d: step %d" % (case.seed, case.faulty_step), flush=True)
         LAYOUTS[layout](fault)
 
-    return layout, {"data": fault != "blind"}, train_case
+    return layout, {"data": fault != "blind", "also": ["optimizer-state"]}, train_case
 
 
 if __name__ == "__main__":

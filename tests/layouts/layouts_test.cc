@@ -63,7 +63,8 @@ class Trainings {
           "single-adamw-eps single-adamw-decay"},
          {2,
           "ddp ddp-summed ddp-group ddp-tiles ddp-late ddp-clip ddp-tokens ddp-stale ddp-blind "
-          "ddp-chaotic ddp-frozen ddp-bypass ddp-faster ddp-adamw ddp-adamw-faster fully_shard "
+          "ddp-chaotic ddp-frozen ddp-bypass ddp-faster ddp-adamw ddp-adamw-faster "
+          "ddp-adamw-squares ddp-adamw-steps ddp-momentum fully_shard fully_shard-adamw "
           "fully_shard-summed "
           "fully_shard-orthogonal tp tp-twice pipeline pipeline-half sp sp-local gpipe 1f1b"},
          {4, "ddp ddp-divided ddp-chaotic fully_shard hybrid hybrid-of-copies tp"}});
@@ -204,6 +205,27 @@ TEST(Fix, IsToldFromWhatIsNone) {
   EXPECT_THAT(said("single1 ddp2 fully_shard2", 1), HasSubstr("\nNOT SHOWN BEFORE THE FIX: "));
   EXPECT_EQ(Trainings::get().diff("--expect bug single1 ddp2-late").status, 0);
   EXPECT_EQ(Trainings::get().diff("--expect bug single1 ddp2").status, 1);
+}
+
+/// What an optimizer keeps is compared where both sides observed it, across layouts.
+TEST(OptimizerStates, AreComparedBeforeTheirNextUpdate) {
+  const auto said = [](const std::string& runs, int status) {
+    const Outcome outcome = Trainings::get().diff(runs);
+    EXPECT_EQ(outcome.status, status) << outcome.out;
+    return unwrapped(outcome.out);
+  };
+  EXPECT_THAT(said("single1-adamw ddp2-adamw-squares", 1),
+              HasSubstr("DIFFERENT: 1 of 24 optimizer states differ in step 3, first that of "
+                        "first.weight: exp_avg_sq: B is A times 3/2"));
+  EXPECT_THAT(said("fully_shard2-adamw ddp2-adamw-steps", 1),
+              HasSubstr("1 of 24 optimizer states differ in step 3, first that of first.weight: "
+                        "step: B is A times 2"));
+  EXPECT_THAT(said("single1 ddp2-momentum", 1),
+              HasSubstr("1 of 8 optimizer states differ in step 3, first that of first.weight: "
+                        "momentum_buffer: B is A times 3/4"));
+  EXPECT_THAT(said("single1-adamw fully_shard2-adamw", 0), HasSubstr(kEqual));
+  EXPECT_THAT(said("single1-adamw fully_shard2-adamw --format json", 0),
+              HasSubstr("optimizer_state"));
 }
 
 /// Not up to rounding, and however far trainings have drifted apart.

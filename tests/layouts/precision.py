@@ -186,7 +186,7 @@ def prepare(name):
     case, _, seed = name.partition("@")
     layout, kind, fault = case.split("-")
     drawn = Drawn(kind, int(seed))
-    return layout, {"data": True}, lambda: train(drawn, layout, fault)
+    return layout, {"data": True, "also": ["optimizer-state"]}, lambda: train(drawn, layout, fault)
 
 
 if __name__ == "__main__":
