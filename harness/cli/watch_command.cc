@@ -42,8 +42,8 @@ constexpr int kMostRepetitions = 100;
 
 struct WatchWords {
   std::vector<std::string> job;
-  std::string every = "1", from = "1", until, keep = "256", history = "1024", min_steps = "1",
-              stall = "300", on_stall = "wait", repeat = "0", perturb = "0";
+  std::string every = "1", from = "1", until, keep = "256", store_first = "0", history = "1024",
+              min_steps = "1", stall = "300", on_stall = "wait", repeat = "0", perturb = "0";
   std::string tensors, ignore, replicas, agree_every, expect, known, against, label, out, node;
   std::vector<std::string> also, formats;
   bool has_data = false, has_modules = false, keeps_before = false, fails_fast = false,
@@ -85,6 +85,11 @@ void add_observation_options(CLI::App& app, WatchWords& words) {
 void add_storage_options(CLI::App& app, WatchWords& words) {
   app.add_option("--keep", words.keep, "MiB of values that each rank stores once ranks differ")
       ->type_name("MIB")
+      ->capture_default_str();
+  app.add_option("--store-first", words.store_first,
+                 "store the values of so many first steps, as far as --keep allows, so that 'diff' "
+                 "is exact there")
+      ->type_name("STEPS")
       ->capture_default_str();
   app.add_flag("--keep-before", words.keeps_before,
                "copy the values of each step in memory, so that those of the first difference are "
@@ -248,6 +253,8 @@ void take_steps(const WatchWords& words, WatchRequest& request) {
 
 void take_limits_of_files(const WatchWords& words, WatchRequest& request) {
   request.keep_bytes = whole_number<std::uint64_t>("--keep", words.keep, 0, kMostMebibytes) << 20;
+  request.store_first =
+      whole_number<std::int64_t>("--store-first", words.store_first, 0, kMostSteps);
   // A journal of more than 2 GiB cannot be read.
   request.history_bytes = whole_number<std::uint64_t>("--history", words.history, 1, 1536) << 20;
 }

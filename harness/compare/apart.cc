@@ -41,6 +41,16 @@ Apart apart_of(const std::vector<double>& left, const std::vector<double>& right
   return apart_of(left, right, 1);
 }
 
+bool have_numbers(const Value& left, const Value& right) {
+  return left.numbers && right.numbers && left.numbers->size() == right.numbers->size();
+}
+
+std::optional<Apart> apart_of(const Value& left, const Value& right) {
+  if (have_numbers(left, right)) return apart_of(*left.numbers, *right.numbers);
+  if (!left.sketch || !right.sketch) return std::nullopt;
+  return apart_of(*left.sketch, *right.sketch);
+}
+
 Apart apart_of(const Sketch& left, const Sketch& right) {
   return apart_of(left.lanes, right.lanes, ComponentSums::kSketches);
 }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "harness/compare/value.h"
 #include "harness/record/sketch.h"
 
 namespace lockstep {
@@ -22,5 +23,12 @@ Apart apart_of(const std::vector<double>& left, const std::vector<double>& right
 
 /// Estimates, exact for tensors of at most `Sketch::kLanes` components.
 Apart apart_of(const Sketch& left, const Sketch& right);
+
+/// Whether all components of both are known, as many on both sides.
+bool have_numbers(const Value& left, const Value& right);
+
+/// By all components, else by sketches; absent: neither is known. Components that are not finite
+/// count as 0.
+std::optional<Apart> apart_of(const Value& left, const Value& right);
 
 }  // namespace lockstep

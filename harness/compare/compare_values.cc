@@ -107,21 +107,23 @@ void explain_ratio(const Value& a, const Value& b, double scale, double rest, co
 
 /// Of tensors of one structure that do not have the same bits. `scale`: the norm that the distance
 /// is relative to.
-void compare_sketches(const Value& a, const Value& b, const Limit& limit, double scale,
-                      const JobSizes& sizes, TensorDifference& difference) {
-  if (!a.sketch || !b.sketch) {
+void compare_numbers(const Value& a, const Value& b, const Limit& limit, double scale,
+                     const JobSizes& sizes, TensorDifference& difference) {
+  const std::optional<Apart> known = apart_of(a, b);
+  if (!known) {
     compare_norms(a, b, limit, scale, difference);
     return;
   }
-  const Apart apart = apart_of(*a.sketch, *b.sketch);
+  const Apart& apart = *known;
   const bool has_no_digest = !a.digest && !b.digest;  // of updates, whose sketches are all there is
   if (apart.norm == 0 && has_no_digest) return;
-  if (is_unseen(a, b, apart.norm)) {
+  const bool is_exact = have_numbers(a, b);
+  if (!is_exact && is_unseen(a, b, apart.norm)) {
     difference.likeness = Likeness::undecided;
     difference.cause = "the bits differ, and the sketches do not see where";
     return;
   }
-  if (a.elements > static_cast<std::int64_t>(Sketch::kLanes)) {
+  if (!is_exact && a.elements > static_cast<std::int64_t>(Sketch::kLanes)) {
     difference.estimate_error = kSketchError;
     difference.is_estimate = true;
   }
@@ -156,8 +158,9 @@ void judge_multiple(const Value& a, const Value& b, const Bound& bound, TensorDi
 
 std::optional<double> distance_of(const Value& a, const Value& b) {
   if (has_same_bits(a, b)) return 0;
-  if (!a.sketch || !b.sketch || a.elements != b.elements) return std::nullopt;
-  return apart_of(*a.sketch, *b.sketch).norm;
+  if (a.elements != b.elements) return std::nullopt;
+  const auto apart = apart_of(a, b);
+  return apart ? std::optional(apart->norm) : std::nullopt;
 }
 
 TensorDifference compare_values(const Value& a, const Value& b, const Bound& bound, double all,
@@ -183,7 +186,7 @@ TensorDifference compare_values(const Value& a, const Value& b, const Bound& bou
   if (!has_same_bits(a, b)) {
     difference.is_of_all = kSmallPart * all > std::max(a.norm, b.norm);
     const double scale = std::max({a.norm, b.norm, kSmallPart * all});
-    compare_sketches(a, b, bound.whole, scale, sizes, difference);
+    compare_numbers(a, b, bound.whole, scale, sizes, difference);
     if (bound.multiple) judge_multiple(a, b, bound, difference);
   }
   return difference;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ struct Value {
   double norm = 0;                                 ///< L2
   std::int64_t non_finite = 0;                     ///< elements
   std::optional<Sketch> sketch;
+  /// All components, row by row, as numbers; null: they are not stored.
+  std::shared_ptr<const std::vector<double>> numbers = {};
   int parts = 1;              ///< into which ranks divide it
   int copies = 1;             ///< ranks that hold the same part
   bool is_undefined = false;  ///< there is no gradient

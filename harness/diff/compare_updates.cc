@@ -4,7 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/compare/apart.h"
 
 namespace lockstep {
 
@@ -47,6 +53,18 @@ double simple_factor(double ratio, double precision) {
     return above / below;
   }
   return std::stod(fmt::format("{:.4g}", ratio));
+}
+
+/// The numbers of an update, and their norm. Requires: both have numbers.
+void take_difference(const Value& before, const Value& after, Value& update) {
+  std::vector<double> numbers = *after.numbers;
+  double squares = 0;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] -= (*before.numbers)[i];
+    squares += numbers[i] * numbers[i];
+  }
+  update.norm = std::sqrt(squares);
+  update.numbers = std::make_shared<const std::vector<double>>(std::move(numbers));
 }
 
 /// The gradients agree, so no number of ranks or samples is the cause of a multiple.
@@ -123,6 +141,7 @@ WholeTensor update_of(const WholeTensor& before, const WholeTensor& after) {
   WholeTensor update = after;
   update.digest.reset();
   update.sketch.reset();
+  update.numbers.reset();
   update.others.clear();
   update.norm = 0;  // unless it is known
   update.problem = before.problem.empty() ? after.problem : before.problem;
@@ -134,6 +153,7 @@ WholeTensor update_of(const WholeTensor& before, const WholeTensor& after) {
     sketch -= *before.sketch;
     update.norm = norm_of(sketch);
     update.sketch = sketch;
+    if (have_numbers(before, after)) take_difference(before, after, update);
   } else {
     update.problem = "its values before or after the step are not known by a sketch";
   }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "harness/compare/value_difference.h"
 #include "harness/judge/evidence/observations.h"
 #include "harness/record/measure.h"
 #include "harness/record/shard_runs.h"
@@ -19,6 +20,7 @@ struct Part {
   int rank = 0;
   const Observation* value = nullptr;
   std::optional<Sketch> sketch;
+  const SnapshotTensor* stored = nullptr;
   int copies = 1;
 };
 
@@ -50,6 +52,31 @@ std::optional<Sketch> sketch_of_row(const StepView& step, int rank, const Observ
   return values ? std::optional(sketch_of(row, values->bytes)) : std::nullopt;
 }
 
+/// Adds the components of a part to those of the whole tensor. Those that are not finite count as
+/// 0, as in sketches.
+void add_numbers(const Part& part, std::vector<double>& whole) {
+  const std::vector<double> own = components_of(*part.stored);
+  const auto each = static_cast<std::size_t>(components(part.stored->dtype));
+  std::size_t next = 0;
+  for (const Run& run : runs_of(*part.value)) {
+    const std::size_t begin = static_cast<std::size_t>(run.begin) * each;
+    const std::size_t count = static_cast<std::size_t>(run.length) * each;
+    for (std::size_t i = 0; i < count; ++i, ++next) {
+      if (std::isfinite(own[next])) whole[begin + i] += own[next];
+    }
+  }
+}
+
+/// The components of the tensor that parts make up; null: those of one are not stored.
+std::shared_ptr<const std::vector<double>> numbers_of(const std::vector<Part>& parts) {
+  if (std::ranges::any_of(parts, [](const Part& part) { return !part.stored; })) return nullptr;
+  const auto elements = element_count(parts[0].value->global_shape);
+  std::vector<double> whole(static_cast<std::size_t>(elements) *
+                            static_cast<std::size_t>(components(parts[0].stored->dtype)));
+  for (const Part& part : parts) add_numbers(part, whole);
+  return std::make_shared<const std::vector<double>>(std::move(whole));
+}
+
 /// The parts of one tensor on all ranks.
 class Assembly {
  public:
@@ -64,7 +91,7 @@ class Assembly {
     });
     if (copy == parts_.end()) {
       if (element_count(row.local_shape) > 0 || parts_.empty())
-        parts_.push_back({rank, &row, sketch_of_row(step, rank, row)});
+        parts_.push_back({rank, &row, sketch_of_row(step, rank, row), step.kept(rank, row)});
       return;
     }
     ++copy->copies;
@@ -76,7 +103,7 @@ class Assembly {
       return other.value->digest == row.digest;
     });
     if (is_known || others_.size() == WholeTensor::kMostValues) return;
-    others_.push_back({rank, &row, sketch_of_row(step, rank, row)});
+    others_.push_back({rank, &row, sketch_of_row(step, rank, row), step.kept(rank, row)});
   }
 
   WholeTensor whole() const {
@@ -115,6 +142,7 @@ class Assembly {
     tensor.norm = std::sqrt(squares);
     tensor.digest = digest;
     if (has_sketches) tensor.sketch = sketch;
+    tensor.numbers = numbers_of(parts);
     if (parts.size() > 1 && parts[0].value->is_summand) add_summands(tensor);
     return tensor;
   }
@@ -287,6 +315,7 @@ void join(const std::vector<std::size_t>& places,
   whole.shape.reset();
   whole.digest.reset();
   whole.sketch.reset();
+  whole.numbers.reset();
 }
 
 }  // namespace

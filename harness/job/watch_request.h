@@ -53,7 +53,8 @@ struct WatchRequest {
   bool has_data = false;     ///< observes the samples that each rank sees
   bool has_modules = false;  ///< observes outputs of modules, and the gradients at them
   std::uint64_t history_bytes = 0;  ///< of rows of one rank; then one of 100 steps is observed
-  std::uint64_t keep_bytes = 0;     ///< of snapshots of one rank, once ranks differ
+  std::uint64_t keep_bytes = 0;     ///< of snapshots of one rank
+  std::int64_t store_first = 0;     ///< steps whose values are stored; later ones once ranks differ
   bool fails_fast = false;          ///< ends the job at the first difference
   double stall_s = 300;       ///< without progress of any rank, until each is asked where it is
   bool ends_stalled = false;  ///< ends a job that hangs

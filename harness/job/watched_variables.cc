@@ -74,6 +74,7 @@ std::vector<std::pair<std::string, std::string>> watched_variables(const WatchRe
       {"LOCKSTEP_WATCH_ALSO", in_words(request.also)},
       {"LOCKSTEP_WATCH_AGREE_EVERY", std::to_string(request.agree_every)},
       {"LOCKSTEP_WATCH_KEEP_BEFORE", request.keeps_before ? "1" : ""},
+      {"LOCKSTEP_WATCH_STORE_FIRST", std::to_string(request.store_first)},
       {"LOCKSTEP_WATCH_HISTORY_BYTES", std::to_string(request.history_bytes)},
       {"LOCKSTEP_WATCH_KEEP_BYTES", std::to_string(request.keep_bytes)}};
   if (!request.sources.empty()) {

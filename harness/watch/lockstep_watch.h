@@ -68,6 +68,8 @@ typedef struct {
                          watch completes the record of the job; else 0 */
   int64_t segment_rows; /* a step that begins after so many rows begins a new file, so that the
                            parent can thin the old one; 0: there is one file */
+  int64_t store_first;  /* steps whose values are stored, without being asked for, as far as
+                           `keep_bytes` allows */
 } lockstep_watch_options;
 
 /* Creates the files of a rank, its status, and the facts about it that a report needs. Null on
@@ -98,7 +100,7 @@ typedef struct {
 LOCKSTEP_WATCH_API int64_t lockstep_watch_describe(lockstep_watch* watch,
                                                    const lockstep_watch_tensor* tensor);
 
-/* Whether snapshots were asked for, because ranks differ: 1, else 0. */
+/* Whether snapshots are stored now, because ranks differ or in a first step: 1, else 0. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_keeps(const lockstep_watch* watch);
 
 /* Whether a step is to be observed, as the user of a running job decides: 1, else 0. */

@@ -103,7 +103,8 @@ RankWatch::RankWatch(const lockstep_watch_options& options)
       control_(folder_),
       writer_(folder_, rank_, identity_, KeepPolicy::at_most(options.keep_bytes),
               options.segment_rows),
-      keeps_before_(options.keeps_before != 0) {
+      keeps_before_(options.keeps_before != 0),
+      store_first_(options.store_first) {
   write_status({});
   write_facts();
 }
@@ -191,6 +192,7 @@ std::int64_t RankWatch::describe(const lockstep_watch_tensor& described) {
 }
 
 void RankWatch::begin_step(std::int64_t step) {
+  step_ = step;
   static_cast<void>(keeps());
   work_.add([this, step] {
     keep_copies();

@@ -33,8 +33,8 @@ class RankWatch {
   explicit RankWatch(const lockstep_watch_options& options);
 
   std::int64_t describe(const lockstep_watch_tensor& described);
-  /// Whether values are to be stored, as the control page says now.
-  bool keeps() const { return is_keeping_ = control_.keeps(); }
+  /// Whether values are to be stored: in the first steps, or as the control page says now.
+  bool keeps() const { return is_keeping_ = is_first() || control_.keeps(); }
   bool observes(std::int64_t step) const { return control_.observes(step); }
   std::int64_t thinned_segments(std::int64_t step) const { return control_.thinned_segments(step); }
   void begin_step(std::int64_t step);
@@ -126,6 +126,9 @@ class RankWatch {
   /// Called by several threads.
   static void measure(const TensorBytes& bytes, Measured& measured);
 
+  /// Whether the values of the step are stored without being asked for.
+  bool is_first() const { return store_first_ > 0 && step_ <= store_first_; }
+
   /// Whether values may be stored.
   bool stores() const { return keeps() || keeps_before_; }
 
@@ -157,6 +160,8 @@ class RankWatch {
   gpu::Measurer gpu_;
   std::vector<Measured> next_;  ///< of the step that begins next
   bool keeps_before_;
+  std::int64_t store_first_;      ///< steps
+  std::int64_t step_ = 0;         ///< that the rank began last
   std::vector<Measured> copies_;  ///< of this step, with their bytes, if `keeps_before_`
   /// What changes the members above after a call has returned; none of them is used before it is
   /// done, apart from `control_`, `tensors_`, `threads_` and `gpu_`, which it does not change.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -254,6 +255,14 @@ TEST(CompareValues, LeavesUndecidedWhatSketchesDoNotShow) {
     EXPECT_EQ(found.cause, "the bits differ, and the sketches do not see where");
     EXPECT_EQ(compare_values(a, whole(values, cut), {limit_of(1e-5), {}}, 0, {}).likeness,
               Likeness::equal);
+    WholeTensor stored = a, other_stored = whole(exchanged, cut);  // which shows it
+    stored.numbers = std::make_shared<std::vector<double>>(values.begin(), values.end());
+    other_stored.numbers =
+        std::make_shared<std::vector<double>>(exchanged.begin(), exchanged.end());
+    const TensorDifference shown =
+        compare_values(stored, other_stored, {limit_of(1e-5), {}}, 0, {});
+    EXPECT_EQ(shown.likeness, Likeness::different);
+    EXPECT_FALSE(shown.is_estimate || shown.estimate_error);
     auto rounded = values;
     rounded[3] = std::nextafter(rounded[3], 9.0F);
     EXPECT_EQ(compare_values(a, whole(rounded, cut), {limit_of(1e-5), {}}, 0, {}).likeness,

@@ -160,6 +160,22 @@ TEST(WholeTensors, HaveTheSketchesOfSnapshots) {
   EXPECT_EQ(whole_of(step).sketch, sketch);
 }
 
+TEST(WholeTensors, HaveTheNumbersOfStoredParts) {
+  LiteralStep step(2);
+  step.part(0, "w", {1, 2}, 0, 3).part(1, "w", {3, 4, 5, 6}, 1, 3);
+  const auto store = [&](std::size_t rank, const std::vector<float>& numbers) {
+    const auto bytes = std::as_bytes(std::span(numbers));
+    step.ranks()[rank].tensors[snapshot_key(step.ranks()[rank].observations[0])] = {
+        DType::float32,
+        {static_cast<std::int64_t>(numbers.size()) / 2, 2},
+        {bytes.begin(), bytes.end()}};
+  };
+  store(1, {3, 4, 5, std::numeric_limits<float>::infinity()});
+  EXPECT_FALSE(whole_of(step).numbers) << "those of one part are missing";
+  store(0, {1, 2});
+  EXPECT_THAT(*whole_of(step).numbers, ElementsAre(1, 2, 3, 4, 5, 0));
+}
+
 TEST(WholeTensors, AreInTheOrderOfExecutionAndOfTheModel) {
   LiteralStep step(2);
   step.whole(0, "b", kNumbers, Kind::parameter, Phase::post_step)

@@ -60,11 +60,11 @@ class Trainings {
           "single single-nudged single-rate single-sum single-accumulated single-tokens "
           "single-clip single-orthogonal single-chaotic single@1 single-faster single-loop "
           "single-fused single-adamw single-adamw-loop single-adamw-each single-adamw-fused "
-          "single-adamw-eps single-adamw-decay"},
+          "single-adamw-eps single-adamw-decay single-stored"},
          {2,
           "ddp ddp-summed ddp-group ddp-tiles ddp-late ddp-clip ddp-tokens ddp-stale ddp-blind "
           "ddp-chaotic ddp-frozen ddp-bypass ddp-faster ddp-adamw ddp-adamw-faster "
-          "ddp-adamw-squares ddp-adamw-steps ddp-momentum fully_shard fully_shard-adamw "
+          "ddp-adamw-squares ddp-adamw-steps ddp-momentum ddp-stored fully_shard fully_shard-adamw "
           "fully_shard-summed "
           "fully_shard-orthogonal tp tp-twice pipeline pipeline-half sp sp-local gpipe 1f1b"},
          {4, "ddp ddp-divided ddp-chaotic fully_shard hybrid hybrid-of-copies tp"}});
@@ -226,6 +226,21 @@ TEST(OptimizerStates, AreComparedBeforeTheirNextUpdate) {
   EXPECT_THAT(said("single1-adamw fully_shard2-adamw", 0), HasSubstr(kEqual));
   EXPECT_THAT(said("single1-adamw fully_shard2-adamw --format json", 0),
               HasSubstr("optimizer_state"));
+}
+
+/// With the values of both sides nothing is estimated.
+TEST(StoredValues, AreComparedExactly) {
+  const Outcome exact = Trainings::get().diff("single1-stored ddp2-stored");
+  EXPECT_EQ(exact.status, 1) << exact.out;
+  EXPECT_THAT(unwrapped(exact.out), HasSubstr("1 of 8 gradients differ in step 2, first that of "
+                                              "second.weight: ratio 1."));
+  EXPECT_THAT(exact.out, Not(HasSubstr("±")));
+  const Outcome estimated = Trainings::get().diff("single1 ddp2-stored");
+  EXPECT_EQ(estimated.status, 1) << estimated.out;
+  EXPECT_THAT(estimated.out, HasSubstr("±"));
+  const fs::path job = Trainings::get().folder() / "ddp2-stored/job";
+  EXPECT_TRUE(fs::exists(job / "rank-1.step-2.safetensors"));
+  EXPECT_FALSE(fs::exists(job / "rank-1.step-3.safetensors"));
 }
 
 /// Not up to rounding, and however far trainings have drifted apart.

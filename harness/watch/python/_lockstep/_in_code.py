@@ -83,7 +83,7 @@ def _out(value):
 
 
 def settings_of(every, start, until, tensors, ignore, replicas, data, also, agree_every, keep_before, keep,
-                history, modules, group_readable):
+                store_first, history, modules, group_readable):
     """Raises ValueError if one of the arguments of `lockstep.watch` is wrong."""
     settings = _settings.Settings()
     settings.every = _whole("every", every, 1, _MOST_STEPS)
@@ -96,6 +96,7 @@ def settings_of(every, start, until, tensors, ignore, replicas, data, also, agre
     settings.keeps_before = bool(keep_before)
     settings.is_group_readable = bool(group_readable)
     settings.keep_bytes = _whole("keep", keep, 0, _MOST_MEBIBYTES) * 2**20
+    settings.store_first = _whole("store_first", store_first, 0, _MOST_STEPS)
     settings.history_bytes = _whole("history", history, 1, _MOST_HISTORY) * 2**20
     return settings
 

@@ -17,7 +17,7 @@ class _Options(ctypes.Structure):
     _fields_ = [("folder", ctypes.c_char_p), ("job", ctypes.c_char_p), ("rank", ctypes.c_int32),
                 ("keeps_before", ctypes.c_int32), ("keep_bytes", ctypes.c_uint64),
                 ("world_size", ctypes.c_int32), ("is_created", ctypes.c_int32),
-                ("segment_rows", ctypes.c_int64)]
+                ("segment_rows", ctypes.c_int64), ("store_first", ctypes.c_int64)]
 
 
 class _Job(ctypes.Structure):
@@ -121,7 +121,7 @@ class Watch:
         self._library = _load()
         options = _Options(os.fsencode(settings.folder), settings.job.encode(), rank,
                            settings.keeps_before, settings.keep_bytes, world_size, settings.is_created,
-                           settings.segment_rows())
+                           settings.segment_rows(), settings.store_first)
         self._watch = self._library.lockstep_watch_open(ctypes.byref(options))
         if not self._watch:
             self._fail()

@@ -23,6 +23,7 @@ class Settings:
         self.also = frozenset()
         self.agree_every = 0  # 0: ranks need to agree in all steps
         self.keeps_before = False
+        self.store_first = 0  # steps whose values are stored
         self.keep_bytes, self.history_bytes = 0, 0  # history 0: no limit
         self.threads = "1"  # that measure large values; "auto": on cores that the job leaves idle
         self.sources = ()  # folders whose executed files are recorded
@@ -59,6 +60,7 @@ def from_environment():
     settings.threads = word("THREADS", "1")
     settings.agree_every = int(word("AGREE_EVERY", "0"))
     settings.keeps_before = bool(word("KEEP_BEFORE"))
+    settings.store_first = int(word("STORE_FIRST", "0"))
     settings.keep_bytes = int(word("KEEP_BYTES", "0"))
     settings.history_bytes = int(word("HISTORY_BYTES", "0"))
     settings.sources = tuple(filter(None, word("SOURCES").split("\n")))

@@ -18,8 +18,8 @@ def observe(name, value):
 
 
 def watch(out=None, every=1, start=1, until=None, tensors=None, ignore=None, replicas=None, data=False,
-          also=(), agree_every=None, keep_before=False, keep=256, history=1024, modules=False,
-          group_readable=False):
+          also=(), agree_every=None, keep_before=False, keep=256, store_first=0, history=1024,
+          modules=False, group_readable=False):
     """Observes the optimizers of this process from now on, as `lockstep watch` does from outside.
     `lockstep report OUT` says whether the ranks agree.
 
@@ -36,7 +36,9 @@ def watch(out=None, every=1, start=1, until=None, tensors=None, ignore=None, rep
     data         True: also observes which samples each rank sees
     also         some of "buffers", "optimizer-state", "random-state", "micro-batches"
     agree_every  ranks may differ between, if they agree in one of so many steps
-    keep         MiB of values that each rank stores once a report finds that ranks differ
+    keep         MiB of values that each rank stores, once a report finds that ranks differ
+    store_first  steps whose values are stored as well, as far as `keep` allows, so that `lockstep diff` is
+                 exact there
     keep_before  True: copies the values of each step, so that those of the step in which the ranks are
                  asked for them are stored, too
     history      MiB of rows that each rank writes; then one of 100 steps is observed
@@ -53,8 +55,8 @@ def watch(out=None, every=1, start=1, until=None, tensors=None, ignore=None, rep
         from _lockstep import _in_code
 
     return _in_code.watch(out, _in_code.settings_of(every, start, until, tensors, ignore, replicas, data,
-                                                    also, agree_every, keep_before, keep, history, modules,
-                                                    group_readable))
+                                                    also, agree_every, keep_before, keep, store_first, history,
+                                                    modules, group_readable))
 
 
 def stop():
