@@ -14,6 +14,7 @@ CHECK = pathlib.Path(__file__).resolve().parent.parent.parent / "ci/check-docs"
 PROGRAM = """#!/bin/sh
 case "$*" in
   "run a-fault/bug") printf 'head\\nbug (buggy): as expected\\n  by up to\\n  1.01356, open for 2.1 s at a.cc:7\\n  again: x\\ntail\\n' ;;
+  "watch -- python train.py") python train.py >&2 ;;
   "run a-fault/fix") printf 'FAILED: fix\\n  why\\n'; exit 1 ;;
   "run --ranks 2,4 --out run --format json") mkdir run && cp "$0.json" run/report.json ;;
 esac
@@ -100,6 +101,19 @@ class CheckDocs(unittest.TestCase):
         self.assertEqual(self.check("--write"), (0, ""))
         self.assertIn("as expected\n  by up to\n  1.01356, open for 2.1 s at a.cc:7\n[...]\ntail\n```",
                       self.read("docs/reading-a-report.md"))
+
+    def test_quotes_the_report_of_a_watched_job(self):
+        python = self.root / "environment/bin/python"
+        python.parent.mkdir(parents=True)
+        python.write_text("#!/bin/sh\necho in lockstep, $(cat lockstep.toml | wc -l) settings\n")
+        python.chmod(0o755)
+        self.write("docs/watching.md", "<!-- from: in lockstep -->\n```console\n$ lockstep watch -- python train.py\n"
+                                       "in lockstep, 2 settings\n```\n")
+        self.assertEqual(self.check(self.program, python), (0, ""))
+        (self.root / "build/release/CMakeCache.txt").write_text("A:B=C\nLOCKSTEP_PYTHON:FILEPATH=%s\n" % python)
+        self.assertEqual(self.check(), (0, ""))
+        (self.root / "build/release/CMakeCache.txt").unlink()
+        self.assertEqual(self.check()[0], 1)
 
     def test_finds_another_exit_status(self):
         self.write("docs/reading-a-report.md", FIX.replace("exit: 1", "exit: 2"))
