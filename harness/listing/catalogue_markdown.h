@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// The table of the README: id and fault.
+/// The table of docs/commands.md: id and fault.
 std::string list_as_markdown(const ScenarioList& scenarios);
 
 /// The whole `docs/catalogue.md`: every scenario by its class, with its axes and variants.

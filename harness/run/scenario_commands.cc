@@ -331,8 +331,8 @@ void add_list_options(CLI::App& list, ListWords& words) {
   list.add_flag("-v,--verbose", words.is_verbose, "also their variants");
   list.add_option(
           "--format", words.format,
-          "text (never cut in a pipe), json, or markdown: the table of the README; with -v\n"
-          "docs/catalogue.md")
+          "text (never cut in a pipe), json, or markdown: the table of docs/commands.md; with\n"
+          "-v docs/catalogue.md")
       ->type_name("FORMAT")
       ->capture_default_str();
 }

@@ -26,7 +26,7 @@ struct ExitMeaning {
   std::string_view meaning;  ///< with 'commands' in quotes
 };
 
-/// The table of `lockstep --help` and the README.
+/// The table of `lockstep --help` and docs/commands.md.
 inline constexpr std::array<ExitMeaning, 8> kExitMeanings{
     ExitMeaning{ExitStatus::as_expected,
                 "everything as expected; 'doctor': 'run' can work here, or no "

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Runs every command of the documents as it is written there.
 
-    commands_test.py [--slow] PROGRAM PYTHON
+    commands_test.py [--slow] [--wheel WHEEL] PROGRAM PYTHON
 
 Commands run block by block, each block in a folder of its own with a real train.py and the runs and
-checkpoints that documents name. PYTHON has torch. A command that is not listed below is run and exits
-with 0. --slow also runs those that are listed as slow, and starts ranks by torchrun itself instead of forked_ranks.py,
-which imports torch once for all of them. Sessions with output are run by ci/check-docs. Commands
-inside sentences are not run: their options are those that the program, or the script of ci/, has."""
+checkpoints that documents name. Those of README.md run in its order, in one folder without any run. PYTHON has torch.
+A command that is not listed below is run and exits with 0. --slow also runs those that are listed as slow, and starts
+ranks by torchrun itself instead of forked_ranks.py, which imports torch once for all of them. --wheel runs README.md
+alone, with the program that its `pip install` installs. Sessions with output are run by ci/check-docs, those of README.md
+here, too. Commands inside sentences are not run: their options are those that the program, or the script of ci/, has."""
 
 import argparse
 import collections
@@ -27,6 +28,7 @@ import time
 from documented_commands import cmake_files_of, commands_in_sentences, commands_of, without_comment
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+IN_ORDER = "README.md"  # its commands run one after another, as a reader types them
 LONGEST = 600  # seconds that a block may take
 
 
@@ -37,6 +39,7 @@ class Listed:
     says: str = ""       # a part of its output
     before: str = ""     # what the reader did before, for a shell
     slow: bool = False   # it takes more than a few seconds
+    wheel: bool = False  # it needs the wheel
     cannot: str = ""     # why it is not run at all
 
 
@@ -60,8 +63,19 @@ MPI = AS_ROOT + """ && mkdir bin && cp "$LOCKSTEP_BUILD/bin/libtorch_loop" bin &
 'RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE exec bin/libtorch_loop none store' >bin/train &&
 printf 'train:\\n\\tcp bin/train train; chmod +x train\\n' >Makefile"""
 
+BYPASS = "lockstep watch -- torchrun --nproc-per-node 2 examples/loss_on_unwrapped_module/train.py"
+
 LISTED = {
+    ("README.md", "ci/wheel --build"): Listed(cannot="builds for minutes; the soak's part `wheel` does it"),
+    ("README.md", "pip install build/wheel/lockstep_watch-*.whl"): Listed(wheel=True),
+    ("README.md", BYPASS): Listed(status=1, says="FAILED: ranks differ from step 1 on: 0.weight"),
+    ("README.md", "lockstep explain gradients-differ"): Listed(says="`model.module(...)`"),
+    ("README.md", "lockstep report runs/latest --format html >report.html"): Listed(status=1),  # that of the job
+    ("README.md", BYPASS + " --fixed"): Listed(says="in lockstep: 4 of 4 parameters compared"),
     ("README.md", "lockstep validate main..fix --reference 'python train.py' -- torchrun --nproc-per-node 2 train.py"):
+        Listed(before=FIXES, says="FIXED: equal up to rounding in 4 steps, 1 to 4", slow=True),
+    ("docs/commands.md",
+     "lockstep validate main..fix --reference 'python train.py' -- torchrun --nproc-per-node 2 train.py"):
         Listed(before=FIXES, slow=True),
     ("docs/validating.md",
      "lockstep validate main..fix --reference 'python train.py' -- torchrun --nproc-per-node 2 train.py"):
@@ -70,18 +84,17 @@ LISTED = {
      "lockstep validate main..fix --set ranks=2,4 --set layout=ddp,fsdp2 --reference 'python train.py' "
      "-- torchrun --nproc-per-node {ranks} train.py --layout {layout}"):
         Listed(cannot="its train.py has layouts"),
-    ("README.md", "lockstep watch -- torchrun --nproc-per-node 8 train.py"): EIGHT,
     ("README.md", "ci/demo"): BUILDS,
     ("README.md", "ci/test"): Listed(cannot="the tests themselves"),
-    ("README.md", "git bisect run lockstep watch --bisect -- torchrun --nproc-per-node 2 train.py"):
+    ("docs/commands.md", "git bisect run lockstep watch --bisect -- torchrun --nproc-per-node 2 train.py"):
         Listed(before=HISTORY, slow=True),
-    ("README.md", "lockstep run loss-on-unwrapped-module --launcher 'mpirun -n {ranks}'"):
+    ("docs/commands.md", "lockstep run loss-on-unwrapped-module --launcher 'mpirun -n {ranks}'"):
         Listed(before=AS_ROOT, slow=True),
-    ("README.md", "torchrun --nnodes 2 --node-rank 0 --master-addr HOST --no-python --nproc-per-node 2 "
-                  "lockstep run loss-on-unwrapped-module/bypass --out DIR"): Listed(cannot="needs two machines"),
-    ("README.md", "cmake -S . -B build -DCMAKE_PREFIX_PATH=PREFIX && cmake --build build"):
+    ("docs/commands.md", "torchrun --nnodes 2 --node-rank 0 --master-addr HOST --no-python --nproc-per-node 2 "
+                         "lockstep run loss-on-unwrapped-module/bypass --out DIR"): Listed(cannot="needs two machines"),
+    ("docs/building.md", "cmake -S . -B build -DCMAKE_PREFIX_PATH=PREFIX && cmake --build build"):
         Listed(before=OUTSIDE, slow=True),
-    ("README.md", "build/scenarios/my-bugs run --ranks 2"): Listed(slow=True),
+    ("docs/building.md", "build/scenarios/my-bugs run --ranks 2"): Listed(slow=True),
     ("CONTRIBUTING.md", "ci/build release lockstep"): BUILDS,
     ("CONTRIBUTING.md", "build/release/bin/lockstep run my-fault --ranks 2,3,4"): Listed(cannot="needs that build"),
     ("CONTRIBUTING.md", "ci/build release scenario_tests"): BUILDS,
@@ -113,7 +126,7 @@ LISTED = {
         Listed(before=MPI, slow=True),
     ("docs/ci.md", "git bisect run lockstep watch --bisect -- torchrun --nproc-per-node 2 train.py"):
         Listed(says="reduce matrices only", slow=True),
-    ("docs/comparing.md", "lockstep watch --data --out one -- python train.py"): Listed(status=3, slow=True),
+    ("docs/comparing.md", "lockstep watch --data --out one -- python train.py"): Listed(slow=True),
     ("docs/comparing.md", "lockstep watch --data --out eight -- torchrun --nproc-per-node 8 train.py"): EIGHT,
     ("docs/comparing.md", "lockstep diff reference/w2 divided-twice/w2"): Listed(status=1),
     ("docs/comparing.md", "lockstep watch --data --out runs/straight -- torchrun --nproc-per-node 2 train.py"):
@@ -138,7 +151,7 @@ LISTED = {
     ("docs/performance.md", "build/release/bin/lockstep watch --out $(mktemp -du) -- "
      "torchrun --standalone --nproc-per-node 2 tests/bench/peer_training.py"): Listed(slow=True),
     ("docs/performance.md", "build/release/bin/lockstep watch --out $(mktemp -du) --data -- python3 "
-     "tests/bench/cost_of_samples.py tokens 120"): Listed(status=3, slow=True),
+     "tests/bench/cost_of_samples.py tokens 120"): Listed(slow=True),
     ("docs/performance.md", "LD_LIBRARY_PATH=build/release/standin tests/bench/thread_of_gpu.py "
      "build/release/lib/lockstep/liblockstep_watch.so"): Listed(slow=True),
     ("docs/performance.md", "ci/build release"): BUILDS,
@@ -196,7 +209,7 @@ def load_check_docs():
 class Workplace:
     """Folders with all that commands name."""
 
-    def __init__(self, folder, program, python, has_torchrun):
+    def __init__(self, folder, program, python, has_torchrun, wheel=None):
         self._build = program.parent.parent
         home = folder / "home"
         (home / ".cache/lockstep").mkdir(parents=True)
@@ -207,31 +220,54 @@ class Workplace:
             (instead / "torchrun").chmod(0o755)
         environment = dict(
             os.environ, NO_COLOR="1", COLUMNS="100", OMP_NUM_THREADS="1", HOME=str(home), LOCKSTEP_PYTHON=str(python),
-            LOCKSTEP_BUILD=str(self._build), GIT_CONFIG_NOSYSTEM="1",
+            LOCKSTEP_BUILD=str(self._build), GIT_CONFIG_NOSYSTEM="1", PET_STANDALONE="1",  # torchrun has a free port
             PATH="%s:%s:%s:%s" % (instead, program.parent, python.parent, os.environ["PATH"]))
         for name in ("LOCKSTEP_CATALOGUE", "PYTHONPATH"):
             environment.pop(name, None)
         self.adopt(folder, environment)
-        self._fill_base()
+        self._fill_clean()
+        if wheel:
+            self._take_wheel(wheel, python)
+        else:
+            self._fill_base()
 
     def adopt(self, folder, environment):
-        self._folder, self._environment, self._base = folder, environment, folder / "base"
+        self._folder, self._environment = folder, environment
+        self._base, self._clean = folder / "base", folder / "clean"
         self._base.mkdir()
+        self._clean.mkdir()
 
-    def _fill_base(self):
+    def _fill_clean(self):
+        """As after the build of a fresh checkout, with a train.py of the reader's own."""
         for path in ROOT.iterdir():
             if path.name not in ("build", "scenarios", "runs") and not path.name.startswith("."):
-                (self._base / path.name).symlink_to(path)
-        shutil.copytree(ROOT / "scenarios", self._base / "scenarios")
-        (self._base / "build").mkdir()
-        (self._base / "build/release").symlink_to(self._build)
-        shutil.copy(ROOT / "tests/docs/train.py", self._base)
-        for name, text in cmake_files_of((ROOT / "README.md").read_text()).items():
+                (self._clean / path.name).symlink_to(path)
+        shutil.copytree(ROOT / "scenarios", self._clean / "scenarios")
+        (self._clean / "build").mkdir()
+        (self._clean / "build/release").symlink_to(self._build)
+        shutil.copy(ROOT / "tests/docs/train.py", self._clean)
+
+    def _take_wheel(self, wheel, python):
+        """Where pip would find it, and an environment with nothing but torch in place of the build's program."""
+        (self._clean / "build/wheel").mkdir()
+        shutil.copy(wheel, self._clean / "build/wheel")
+        environment = self._folder / "environment"
+        subprocess.run([python, "-m", "venv", environment], check=True)
+        paths = [subprocess.run([one, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True,
+                                stdout=subprocess.PIPE, check=True).stdout.strip()
+                 for one in (python, environment / "bin/python")]
+        pathlib.Path(paths[1], "torch.pth").write_text(paths[0] + "\n")
+        self._environment["PATH"] = ":".join([str(environment / "bin"), *(
+            path for path in self._environment["PATH"].split(":") if path != str(self._build / "bin"))])
+
+    def _fill_base(self):
+        shutil.copytree(self._clean, self._base, symlinks=True, dirs_exist_ok=True)
+        for name, text in cmake_files_of((ROOT / "docs/building.md").read_text()).items():
             (self._base / "outside" / name).parent.mkdir(parents=True, exist_ok=True)
             (self._base / "outside" / name).write_text(text)
         status, output = self._shell(self._base, """set -e
             export TRAIN_SAVES=.
-            lockstep watch --data --out one -- python train.py || [[ $? -eq 3 ]]  # one rank: nothing is compared
+            lockstep watch --data --out one -- python train.py
             mv one.dcp before.dcp && cp -r before.dcp one.dcp && cp -r before.dcp after-resharding.dcp
             mv model.safetensors step-100.safetensors
             lockstep watch --data --out eight -- torchrun --nproc-per-node 2 train.py
@@ -248,10 +284,10 @@ class Workplace:
                               timeout=LONGEST)
         return done.returncode, done.stdout
 
-    def run_block(self, number, commands):
+    def run_block(self, number, commands, is_clean=False):
         """Runs commands (text, what comes before) in one shell. Returns status, output and seconds of each."""
         folder = self._folder / ("block %d" % number)  # with a blank, as folders of users have
-        shutil.copytree(self._base, folder, symlinks=True)
+        shutil.copytree(self._clean if is_clean else self._base, folder, symlinks=True)
         script = ""
         for place, (text, before) in enumerate(commands):
             here = folder.parent / ("said %d %d" % (number, place))
@@ -279,23 +315,24 @@ def made_by(text):
     return [words[i + 1] for i, word in enumerate(words[:-1]) if word == "--out" and words[0] == "lockstep"]
 
 
-def sorted_out(commands, sessions, runs_slow):
+def sorted_out(commands, sessions, runs_slow, has_wheel=False):
     """Commands to run by block, the numbers of those that are not, and faults of the list."""
     blocks, counts, faults, used = collections.OrderedDict(), collections.Counter(), [], set()
     for command in commands:
         key = (command.page, without_comment(command.text))
         listed = LISTED.get(key, Listed())
         used.add(key)
-        if (command.page, command.line) in sessions:
+        if (command.page, command.line) in sessions and command.page != IN_ORDER:
             counts["by ci/check-docs"] += 1
         elif listed.cannot:
             counts["not run"] += 1
             print("not run: %s:%d: %s: %s" % (command.page, command.line, key[1], listed.cannot))
-        elif listed.slow and not runs_slow:
+        elif (listed.slow and not runs_slow) or (listed.wheel and not has_wheel):
             counts["in the soak"] += 1
         else:
             counts["here"] += 1
-            blocks.setdefault((command.page, command.block), []).append((command, listed))
+            block = (command.page, None if command.page == IN_ORDER else command.block)
+            blocks.setdefault(block, []).append((command, listed))
     for page, text in sorted(set(LISTED) - used):
         faults.append("%s no longer has the command that is listed in tests/docs/commands_test.py: %s" % (page, text))
     return blocks, counts, faults
@@ -332,7 +369,8 @@ def faults_of_sentences(program, commands):
 
 
 def check_block(workplace, number, block):
-    ends = workplace.run_block(number, [(command.text, listed.before) for command, listed in block])
+    ends = workplace.run_block(number, [(command.text, listed.before) for command, listed in block],
+                               is_clean=block[0][0].page == IN_ORDER)
     for (command, listed), (status, output, seconds) in zip(block, ends):
         name = "%s:%d: %s" % (command.page, command.line, without_comment(command.text))
         print("%5.1f s  %s" % (seconds, name), flush=True)
@@ -345,6 +383,7 @@ def check_block(workplace, number, block):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--slow", action="store_true")
+    parser.add_argument("--wheel", type=pathlib.Path)
     parser.add_argument("program", type=pathlib.Path)
     parser.add_argument("python", type=pathlib.Path)
     options = parser.parse_args()
@@ -353,13 +392,15 @@ def main():
     commands = [command for page, text in pages.items() for command in commands_of(page, text)]
     sessions = {(page, text.count("\n", 0, session.start("command")) + 1)
                 for page, text in pages.items() for session in check_docs.SESSION.finditer(text)}
-    blocks, counts, faults = sorted_out(commands, sessions, options.slow)
+    blocks, counts, faults = sorted_out(commands, sessions, options.slow, options.wheel is not None)
+    if options.wheel:
+        blocks = {block: content for block, content in blocks.items() if block[0] == IN_ORDER}
     named = [command for page, text in pages.items() for command in commands_in_sentences(page, text)]
     faults += faults_of_sentences(options.program, named)
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         workplace = Workplace(pathlib.Path(folder), options.program.absolute(), options.python.absolute(),
-                              has_torchrun=options.slow)
+                              has_torchrun=options.slow, wheel=options.wheel)
         print("%5.1f s  the runs that documents name" % (time.monotonic() - began))
         for number, block in enumerate(blocks.values()):
             for fault in check_block(workplace, number, block):

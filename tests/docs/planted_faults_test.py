@@ -80,6 +80,15 @@ class ListOfCommands(unittest.TestCase):
         self.assertEqual(self.sorted_out(slow)[:2], (["lockstep list  # b"], {"here": 1, "in the soak": 1}))
         self.assertEqual(len(self.sorted_out(slow, runs_slow=True)[0]), 2)
 
+    def test_those_of_the_readme_are_one_block_with_its_sessions(self):
+        commands_test.LISTED = {("README.md", "pip install a"): Listed(wheel=True)}
+        commands = commands_of("README.md", "    pip install a\n\nText\n\n```console\n$ lockstep run\n```\n\n    lockstep list\n")
+        for has_wheel in False, True:
+            blocks, counts, faults = commands_test.sorted_out(commands, {("README.md", 6)}, True, has_wheel)
+            self.assertEqual([[command.text for command, _ in block] for block in blocks.values()],
+                             [["pip install a"] * has_wheel + ["lockstep run", "lockstep list"]])
+            self.assertEqual((counts["in the soak"], faults), (not has_wheel, []))
+
     def test_an_entry_without_its_command_is_a_fault(self):
         self.assertIn("page no longer has the command", self.sorted_out({("page", "lockstep gone"): Listed()})[2][0])
 
@@ -114,18 +123,23 @@ class Sentences(unittest.TestCase):
 
 
 class Block(unittest.TestCase):
-    def faults(self, *commands):
+    def faults(self, *commands, page="page"):
         """Of commands (text, what is listed) in a folder of their own, as a block of a page."""
         with tempfile.TemporaryDirectory() as folder:
             place = commands_test.Workplace.__new__(commands_test.Workplace)
             place.adopt(pathlib.Path(folder), dict(PATH="/usr/bin:/bin"))
-            block = [(commands_of("page", "    %s\n" % text)[0], listed) for text, listed in commands]
+            pathlib.Path(folder, "base/runs").mkdir()
+            block = [(commands_of(page, "    %s\n" % text)[0], listed) for text, listed in commands]
             with contextlib.redirect_stdout(io.StringIO()):
                 return list(commands_test.check_block(place, 1, block))
 
     def test_keeps_folder_and_variables(self):
         self.assertEqual(self.faults(("mkdir a", Listed()), ("cd a", Listed()), ("export B=c", Listed()),
                                      ("cat d", Listed(before="echo $PWD $B >d", says="/a c"))), [])
+
+    def test_of_the_readme_begins_without_runs(self):
+        self.assertEqual(self.faults(("cd runs", Listed())), [])
+        self.assertEqual(self.faults(("cd runs", Listed(status=1)), page="README.md"), [])
 
     def test_another_status_is_a_fault(self):
         self.assertIn("page:1: cat none: exit status 1, not 0:", self.faults(("cat none", Listed()))[0])

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the wheels, uses them, and watches the trainings of tests/watch with the library.
+# Builds the wheels, uses them, also as README.md says, and watches the trainings of tests/watch with the library.
 #
 #   wheel_soak.sh WATCH_TESTS PYTHON     PYTHON: with torch
 set -euo pipefail
@@ -7,6 +7,7 @@ tests=$1
 python=$2
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 ci/wheel
+tests/docs/commands_test.py --slow --wheel build/wheel/lockstep_watch-*.whl "$(dirname "$tests")/lockstep" "$python"
 ci/wheel catalogue
 /usr/bin/python3 tests/ci/multi_gpu_test.py build/wheel "$python"
 folder=$(mktemp -d)

@@ -150,10 +150,10 @@ std::string without_tolerances(const std::string& text) {
   return std::regex_replace(text, tolerance, "tolerance _");
 }
 
-TEST_F(OpenTslm49, IsTheReportOfTheReadme) {
-  const std::string readme = text_of(LOCKSTEP_SOURCE_DIR "/README.md");
-  const auto begin = readme.find("<!-- report -->\n") + 16;
-  const std::string shown = readme.substr(begin, readme.find("<!-- /report -->") - begin);
+TEST_F(OpenTslm49, IsTheReportOfThePageOfCommands) {
+  const std::string page = text_of(LOCKSTEP_SOURCE_DIR "/docs/commands.md");
+  const auto begin = page.find("<!-- report -->\n") + 16;
+  const std::string shown = page.substr(begin, page.find("<!-- /report -->") - begin);
   EXPECT_GT(lines_of(shown).size(), 20U);
   for (const std::string& line : lines_of(shown)) {
     if (line.size() <= 4 || line.find("[...]") != std::string::npos) continue;
@@ -711,7 +711,7 @@ TEST(List, VerboseHasEveryVariant) {
 }
 
 TEST(Documents, HaveWhatTheProgramListsOfTheScenarios) {
-  EXPECT_THAT(text_of(LOCKSTEP_SOURCE_DIR "/README.md"),
+  EXPECT_THAT(text_of(LOCKSTEP_SOURCE_DIR "/docs/commands.md"),
               HasSubstr("<!-- scenarios: ci/catalogue -->\n" +
                         lockstep("list --format markdown").out + "<!-- /scenarios -->\n"))
       << "ci/catalogue writes it";

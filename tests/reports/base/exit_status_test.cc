@@ -58,7 +58,7 @@ TEST(ExitStatuses, AreThoseOfTheReadme) {
   for (const ExitStatus status : kFromWorst) {
     order += fmt::format("{}{}", order.empty() ? "" : ", ", static_cast<int>(status));
   }
-  EXPECT_THAT(text_of(LOCKSTEP_SOURCE_DIR "/README.md"),
+  EXPECT_THAT(text_of(LOCKSTEP_SOURCE_DIR "/docs/commands.md"),
               testing::HasSubstr(fmt::format(
                   "{}\nIf several apply, the status is the first of {}.\n", table, order)));
 }
