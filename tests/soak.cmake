@@ -60,6 +60,8 @@ endforeach()
 lockstep_soak(healthy gallery COMMAND ${PROJECT_SOURCE_DIR}/ci/gallery --check ${lockstep} ${LOCKSTEP_PYTHON})
 lockstep_soak(healthy commands_of_the_documents
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/docs/commands_test.py --slow ${lockstep} ${LOCKSTEP_PYTHON})
+lockstep_soak(healthy symptoms_of_the_readme
+              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/docs/symptoms_test.py ${lockstep} ${LOCKSTEP_PYTHON})
 lockstep_soak(healthy index_of_the_faq COMMAND ${PROJECT_SOURCE_DIR}/ci/check-docs --index ${lockstep})
 foreach(seed RANGE 0 9)
   lockstep_soak(healthy healthy FIRST_SEED ${seed}
