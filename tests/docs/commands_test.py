@@ -115,9 +115,9 @@ LISTED = {
     ("CONTRIBUTING.md", "ctest --preset release -R package"): Listed(cannot="tests of ci/test"),
     ("CONTRIBUTING.md", "build/release/bin/torch_tests --forked --gtest_filter='*Zero*'"): Listed(slow=True),
     ("CONTRIBUTING.md", "ci/lint"): Listed(cannot="runs clang-tidy for minutes; lint.sources_are_formatted runs the rest"),
-    ("CONTRIBUTING.md", "ci/bootstrap fuzz"): FUZZ,
-    ("CONTRIBUTING.md", "ci/fuzz"): FUZZ,
-    ("CONTRIBUTING.md", "ci/fuzz journal 1000000"): FUZZ,
+    ("docs/architecture.md", "ci/bootstrap fuzz"): FUZZ,
+    ("docs/architecture.md", "ci/fuzz"): FUZZ,
+    ("docs/architecture.md", "ci/fuzz journal 1000000"): FUZZ,
     ("CONTRIBUTING.md", "ci/check-docs"): Listed(cannot="docs.quote_the_program runs it"),
     ("docs/ci.md", "python3 ci/github/comment.py run/report.md --key my-report"):
         Listed(cannot="writes to GitHub; ci.github_action runs it against a server of its own"),
