@@ -50,8 +50,10 @@ PEERS = Listed(cannot="downloads torch and measures for minutes")
 MATRIX = Listed(cannot="downloads torch and builds for many minutes")
 EIGHT = Listed(slow=True)
 FORKED_RANKS = """#!/bin/sh
-[ $# = 3 ] && [ "$1" = --nproc-per-node ] || { echo "unknown here: torchrun $*" >&2; exit 64; }
-exec "%s" "%s/tests/forked_ranks.py" "$3" "$2"
+[ $# -ge 3 ] && [ "$1" = --nproc-per-node ] || { echo "unknown here: torchrun $*" >&2; exit 64; }
+ranks=$2 training=$3
+shift 3
+exec "%s" "%s/tests/forked_ranks.py" "$training" "$ranks" "$@"
 """
 TORCHRUN = "torchrun --nproc-per-node 2 train.py"
 OUTSIDE = """rm -r scenarios build CMakeLists.txt && cmake --install "$LOCKSTEP_BUILD" --prefix PREFIX >/dev/null &&
