@@ -224,6 +224,24 @@ std::vector<Precision> precisions_in(const std::map<int, RankFacts>& facts) {
   return precisions;
 }
 
+/// Ranks may know of it up to other steps: the earliest counts.
+std::vector<Unreduced> unreduced_in(const std::map<int, RankFacts>& facts) {
+  std::vector<Unreduced> all;
+  for (const auto& [rank, one] : facts) {
+    for (const Unreduced& own : one.unreduced) {
+      const auto known = std::ranges::find_if(all, [&](const Unreduced& other) {
+        return std::tie(own.reason, own.wrapper, own.place, own.first_step, own.parameters) ==
+               std::tie(other.reason, other.wrapper, other.place, other.first_step,
+                        other.parameters);
+      });
+      Unreduced& found = known == all.end() ? all.emplace_back(own) : *known;
+      found.last_step = std::min(found.last_step, own.last_step);
+      found.ranks.push_back(rank);
+    }
+  }
+  return all;
+}
+
 /// Where the training script of a command is: after its launchers and their options. The number of
 /// words if there is none.
 std::size_t place_of_script(const std::vector<std::string>& command) {
@@ -345,6 +363,7 @@ void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.configuration = configuration_in(facts);
   job.precisions = precisions_in(facts);
   job.groups = groups_in(facts);
+  job.unreduced = unreduced_in(facts);
   job.calls_in_forward = calls_in_forward(facts);
   job.thinned_after = first_thinned(facts);
   job.captured_updates = 0;

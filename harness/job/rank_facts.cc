@@ -44,6 +44,22 @@ std::vector<Precision> precisions_in(const nlohmann::json& rows) {
   return precisions;
 }
 
+std::vector<Unreduced> unreduced_in(const nlohmann::json& rows) {
+  std::vector<Unreduced> unreduced;
+  for (const nlohmann::json& row : rows) {
+    const auto reason = parse<NoReduction>(row.at("reason").get<std::string>());
+    if (!reason) throw std::out_of_range("reason");
+    unreduced.push_back({*reason,
+                         row.at("wrapper"),
+                         mask_secrets(row.at("place").get<std::string>()),
+                         whole_number<std::int64_t>(row, "first_step"),
+                         whole_number<std::int64_t>(row, "last_step"),
+                         {},
+                         row.at("parameters")});
+  }
+  return unreduced;
+}
+
 /// 0: the file does not say it.
 template <class Integer>
 Integer number_in(const nlohmann::json& json, const char* name) {
@@ -89,6 +105,7 @@ RankFacts facts_in(const nlohmann::json& json) {
           .calls_in_steps = calls_in(json.value("collectives_in_steps", nlohmann::json::array())),
           .configuration = configuration_in(json),
           .precisions = precisions_in(json.value("precisions", nlohmann::json::array())),
+          .unreduced = unreduced_in(json.value("unreduced", nlohmann::json::array())),
           .groups = sizes_in(json.value("groups", nlohmann::json::object())),
           .machine = {number_in<int>(json, "local_first"), number_in<int>(json, "local_count")},
           .rendezvous = number_in<std::int64_t>(json, "rendezvous"),

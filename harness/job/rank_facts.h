@@ -49,6 +49,7 @@ struct RankFacts {
   std::vector<CallsPerStep> calls_in_steps = {};          ///< of optimizers; empty: not counted
   std::map<std::string, std::string> configuration = {};  ///< values as text, by name
   std::vector<Precision> precisions = {};                 ///< without ranks
+  std::vector<Unreduced> unreduced = {};                  ///< without ranks
   /// Numbers of ranks of the groups that the training named, by name.
   std::map<std::string, int> groups = {};
   RanksOfMachine machine = {};

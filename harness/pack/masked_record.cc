@@ -140,6 +140,10 @@ void learn_place(const std::string& place, Redaction& redaction) {
 }
 
 void learn_names(const JobRecord& job, Redaction& redaction) {
+  for (const Unreduced& one : job.unreduced) {
+    learn_names(one.parameters, redaction);
+    if (!one.place.empty()) learn_place(one.place, redaction);
+  }
   for (const ClaimResult& result : job.results) learn_names(result, redaction);
   redaction.learn(job.symptom.tensor);
   for (const NotCompared& one : job.coverage.not_compared) redaction.learn(one.example);

@@ -16,6 +16,7 @@
 #include "harness/judge/values/periodic_agreement.h"
 #include "harness/judge/values/unshared_tensors.h"
 #include "harness/record/process_identity.h"
+#include "harness/verdict/cause.h"
 #include "harness/verdict/chart_fold.h"
 #include "harness/verdict/cost.h"
 #include "harness/verdict/coverage.h"
@@ -313,6 +314,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
                   {ended_of(Kind::gradient, judgement), ended_of(Kind::parameter, judgement)});
   job.notes = notes_of_job(judged, job.results, job.exits);
   add_shared_samples(*judged.evidence, job);
+  find_cause(job);
   if (!job.elsewhere.empty()) job.notes.push_back(hint_at_machines(job));
   job.faults = evidence.faults_of(job);
   const bool is_sealed =

@@ -83,6 +83,21 @@ std::vector<std::string> differing_settings(const JobRecord& job) {
   return lines;
 }
 
+/// Parameters that no wrapper reduces, where they do not explain the first difference: "2
+/// parameters, extra.bias and 1 more: they are in no module that DDP wraps".
+std::vector<std::string> unreduced_in_words(const JobRecord& job) {
+  std::vector<std::string> lines;
+  if (verdict_of(job) == Verdict::holds) return lines;
+  for (const Unreduced& one : job.unreduced) {
+    if (one.explains || one.parameters.empty()) continue;
+    const std::size_t more = one.parameters.size() - 1;
+    lines.push_back(fmt::format("at the same time, {}{}: {}", one.parameters.front(),
+                                more > 0 ? fmt::format(" and {} more", more) : "",
+                                cause_in_words(one, job.steps.last)));
+  }
+  return lines;
+}
+
 /// "compared until step 4 of 10, then observed on no rank: the gradients of 0.bias and 1 more".
 std::vector<std::string> ended_in_words(const JobRecord& job) {
   constexpr std::size_t kMost = 8;
@@ -408,6 +423,7 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
   if (const Finding* const first = first_difference(job)) {
     lines.push_back(traffic_in_words(job, first->step));
   }
+  add(lines, unreduced_in_words(job));
   add(lines, unobserved_in_words(job));
   add(lines, skips_in_words(job));
   add(lines, differing_settings(job));

@@ -382,6 +382,15 @@ struct Fields<JobDemands> {
 };
 
 template <>
+struct Fields<Unreduced> {
+  static constexpr auto list = std::tuple(
+      field("reason", &Unreduced::reason), field("wrapper", &Unreduced::wrapper),
+      field("place", &Unreduced::place), field("first_step", &Unreduced::first_step),
+      field("last_step", &Unreduced::last_step), field("ranks", &Unreduced::ranks),
+      field("parameters", &Unreduced::parameters), field("explains", &Unreduced::explains));
+};
+
+template <>
 struct Fields<JobRecord> {
   static constexpr auto list = std::tuple_cat(
       std::tuple(field("id", &JobRecord::id), field("title", &JobRecord::title),
@@ -407,6 +416,7 @@ struct Fields<JobRecord> {
                  field("rendezvous", &JobRecord::rendezvous), field("parts", &JobRecord::parts),
                  field("command_status", &JobRecord::command_status),
                  field("skipped_by", &JobRecord::skipped_by),
+                 field("unreduced", &JobRecord::unreduced),
                  field("command_error", &JobRecord::command_error),
                  field("demands", &JobRecord::demands), field("perturbed", &JobRecord::perturbed),
                  field("has_expected_error", &JobRecord::has_expected_error),

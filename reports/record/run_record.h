@@ -14,6 +14,7 @@
 #include "reports/record/comparison.h"
 #include "reports/record/execution.h"
 #include "reports/record/expected_outcome.h"
+#include "reports/record/unreduced.h"
 
 namespace lockstep {
 
@@ -270,6 +271,7 @@ struct JobRecord : Execution {
   /// Of the job's command, as a shell reports it; absent: it was not seen to end.
   std::optional<int> command_status = {};
   std::vector<SkippedSteps> skipped_by = {};  ///< `skipped_steps`, by the ranks that skipped them
+  std::vector<Unreduced> unreduced = {};      ///< empty: none, or unknown
   /// The error that ended a process of the command before an optimizer stepped in any; empty: none
   /// is known.
   std::string command_error = {};

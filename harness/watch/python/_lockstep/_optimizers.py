@@ -123,6 +123,11 @@ class Optimizers:
         parameters that one does."""
         return [(tensor, self._parameter(tensor)) for tensor in self._names.add_rest()]
 
+    def parameters(self):
+        """Pairs of tensor and name of all that have stepped."""
+        return [(tensor, named.name) for reference, known in list(self._by_id.values()) if reference() is not None
+                for tensor, named in known.parameters]
+
     def steps_of(self, optimizer):
         known = self.known(optimizer)
         return known.steps if known is not None else 0

@@ -83,6 +83,12 @@ def place_of_error(error):
     return "%s:%d" % (_shown(own["file"]), own["line"]) if own else ""
 
 
+def place_of_caller():
+    """The innermost line of the user's code that is running in this thread: "train.py:31"; empty: there is none."""
+    own = next((frame for frame in _stack_of(sys._getframe(1)) if _is_of_user(frame["file"])), None)
+    return "%s:%d" % (_shown(own["file"]), own["line"]) if own else ""
+
+
 # Modules of torch that run a part of a step, and the functions in them: the outermost one says which.
 _PARTS = (("torch.optim.optimizer", "", "update"), ("torch.optim.lr_scheduler", "", "update"),
           ("torch._tensor", "backward", "backward"), ("torch.autograd", "backward", "backward"),

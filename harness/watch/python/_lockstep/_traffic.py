@@ -32,6 +32,11 @@ class Traffic:
         except Exception:  # of private functions of torch; the tensors are observed all the same
             self._rows = None
 
+    def is_silent(self, counts):
+        """Whether no collective was called since the last step; not of the first one, before which a job builds its
+        model. `counts`: as of `before_step`."""
+        return self._rows not in (None, []) and counts is not None and counts == self._counts
+
     def _add(self, step, counts):
         sizes = self._sizes()
         if counts is None or any(group >= len(sizes) for group in counts):

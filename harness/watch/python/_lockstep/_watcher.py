@@ -22,6 +22,7 @@ from _lockstep._process import (at_end, has_died, has_joined, is_child, knows_ra
 from _lockstep._rows import Named, Rows
 from _lockstep._start import say, tell_of_namesake
 from _lockstep._traffic import StepTraffic, Traffic, counts_of_groups, sizes_of_named_groups
+from _lockstep._wrappers import Wrappers
 
 _MOST_SKIPS = 10000  # that are listed
 _FAILURE = '{"failure": '  # begins a note, and the library replaces its value if the disk is full
@@ -92,6 +93,7 @@ class Watcher:
         self._captured = 0  # steps of optimizers that were captured in a CUDA graph
         self._traffic = Traffic()
         self._step_traffic = StepTraffic()
+        self._wrappers = Wrappers(torch)
         self._process_configuration = {}
         self._precisions = _precision.Precisions()
         self._has_new_precision = False
@@ -439,6 +441,7 @@ class Watcher:
         if self._perturbation is not None:
             self._perturbation.end()
         counts = counts_of_groups()
+        self._wrappers.before_step(self._step, self._traffic.is_silent(counts), self._optimizers.parameters)
         self._traffic.before_step(self._step, counts)
         if _stalls.progress is not None:
             _stalls.progress.step(self._step, counts)
@@ -567,6 +570,7 @@ class Watcher:
                  "collectives": self._traffic.facts(), "collectives_in_steps": self._step_traffic.facts(),
                  "configuration": {**self._process_configuration, **self._optimizers.configuration},
                  "precisions": self._precisions.facts(),
+                 "unreduced": self._wrappers.facts(),
                  "groups": sizes_of_named_groups()}
         facts["local_first"], facts["local_count"] = ranks_of_machine(self._rank, self._world)
         facts["rendezvous"] = rendezvous()
@@ -618,6 +622,7 @@ class Watcher:
             self._end(error)
         if self._also is not None:
             self._also.end()
+        self._wrappers.end()
         self._is_off = True
 
     def restart(self):

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "reports/record/run_record.h"
+
+namespace lockstep {
+
+/// Finds why the ranks of a judged job differ, by facts that predict just these tensors from that
+/// step on, and says it in the job's symptom.
+///
+/// One of `JobRecord::unreduced` explains the first difference, and is marked, if it holds in that
+/// step, if every tensor that differs is one of its parameters, and at least half of its parameters
+/// that were compared differ. Of several the one with the fewest parameters counts. Where gradients
+/// agree and parameters differ after a step, ranks have other hyperparameters, or one skipped it.
+void find_cause(JobRecord& job);
+
+}  // namespace lockstep

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/base/names.h"
+
+namespace lockstep {
+
+/// Why gradients of parameters were reduced nowhere, as the training itself shows it.
+///   bypassed        the wrapper's forward was not called
+///   no_sync         it was called in `no_sync()` alone
+///   added_after     they were added to the module, or replaced, after it was wrapped
+///   unfrozen_after  they required no gradient when it was wrapped
+///   outside         they are in no module that is wrapped
+enum class NoReduction { bypassed, no_sync, added_after, unfrozen_after, outside };
+
+template <>
+struct Names<NoReduction> {
+  static constexpr std::array<std::string_view, 5> values{"bypassed", "no_sync", "added_after",
+                                                          "unfrozen_after", "outside"};
+};
+
+/// Parameters whose gradients no wrapper reduced in some steps, on some ranks. The training may
+/// reduce them itself, so this is no fault, until ranks differ in them.
+struct Unreduced {
+  NoReduction reason = NoReduction::bypassed;
+  std::string wrapper;                  ///< "DDP", "fully_shard"
+  std::string place;                    ///< of the forward pass: "train.py:67"; empty: unknown
+  std::int64_t first_step = 1;          ///< of these
+  std::int64_t last_step = 1;           ///< up to which it is known
+  std::vector<int> ranks;               ///< ascending
+  std::vector<std::string> parameters;  ///< ascending
+  bool explains = false;                ///< the first difference of the ranks
+
+  bool operator==(const Unreduced&) const = default;
+};
+
+/// "DDP's forward was never called; the loss was computed on the module inside
+/// it, at train.py:67". `last_step`: of the job.
+std::string cause_in_words(const Unreduced& unreduced, std::int64_t last_step);
+
+}  // namespace lockstep
