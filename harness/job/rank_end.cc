@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "harness/launch/launch.h"
 #include "reports/record/exit_cause.h"
 
 namespace lockstep {
@@ -114,8 +115,7 @@ std::string detail_of(const RankEndFacts& facts) {
                        *facts.aborted_in);
   }
   if (was_killed(facts)) {
-    const char* const abbreviation = ::sigabbrev_np(facts.signal);
-    const std::string name = abbreviation ? fmt::format("SIG{}", abbreviation) : "";
+    const std::string name = signal_name(facts.signal);
     return facts.signal == SIGKILL ? name + ": out of memory?" : name;
   }
   if (has_lost_peer(facts) && !facts.last_call.empty()) {
