@@ -30,6 +30,9 @@ set_tests_properties(lint.sources_are_formatted lint.what_changed_is_tidy lint.e
                      lint.workflows_meet_their_schemas PROPERTIES
                      LABELS "quick;lint" SKIP_RETURN_CODE 77 TIMEOUT 300)
 
+add_test(NAME ci.mutants_are_made_and_told COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ci/mutants_test.py)
+set_tests_properties(ci.mutants_are_made_and_told PROPERTIES LABELS "quick;unit" TIMEOUT 300)
+
 add_test(NAME ci.test_fails_with_a_build_or_a_test
          COMMAND ${PROJECT_SOURCE_DIR}/tests/ci/test_test.sh)
 set_tests_properties(ci.test_fails_with_a_build_or_a_test PROPERTIES LABELS "quick;unit" TIMEOUT 180)
