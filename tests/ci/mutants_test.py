@@ -6,6 +6,7 @@ import importlib.machinery
 import importlib.util
 import io
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -139,6 +140,7 @@ class Mutants(unittest.TestCase):
         self.root = pathlib.Path(folder.name).resolve() / "project"
         for name, text in FILES.items():
             self.write(name, text)
+        shutil.copy(ROOT / "ci/mutants.cmake", self.root / "ci")
         subprocess.run(["git", "init", "-q"], cwd=self.root, check=True)
 
     def write(self, name, text):
