@@ -4,6 +4,7 @@
 #include <string>
 
 #include "harness/record/collective_log.h"
+#include "reports/record/claim.h"
 #include "reports/record/collective_mismatch.h"
 
 namespace lockstep {
