@@ -756,6 +756,7 @@ TEST(CollectiveAnalysis, NameAllRanksThatWaitForEachOther) {
   const CollectiveAnalysis analysis = logs.analysis(exits);
   ASSERT_EQ(analysis.blocking.size(), 2U);
   EXPECT_THAT(analysis.blocking[0].culprits, ElementsAre(0, 1));
+  EXPECT_THAT(analysis.blocking[0].waiting, IsEmpty()) << "each of them is a culprit";
   EXPECT_THAT(analysis.blocking[0].sentence, HasSubstr("ranks 0,1 wait for each other"));
   EXPECT_THAT(analysis.blocking[1].culprits, ElementsAre(2, 3));
   const ClaimResult finish = logs.judged(ranks_finish(), exits);

@@ -142,16 +142,21 @@ TEST(MemoryLimit, OfWhatIsNoNumberOfBytesIsOpen) {
   LiteralEvidence expected(1);
   expected.add_whole(0, 1, "activations", 10, kMemory);
   const StepReader reference = expected.write();
+  const auto expect_open = [&](LiteralEvidence& files) {
+    const ClaimResult result = judge_one(kBound, files.write(), &reference);
+    EXPECT_EQ(result.verdict, Verdict::undecided);
+    EXPECT_THAT(result.reason, HasSubstr("is not a number of bytes on rank 0"));
+  };
   LiteralEvidence fraction(1);
   fraction.add(0, 1, "activations", {10}, kMemory);
-  EXPECT_EQ(judge_one(kBound, fraction.write(), &reference).verdict, Verdict::undecided);
+  expect_open(fraction);
   LiteralEvidence negative(1);
   negative.add_whole(0, 1, "activations", -10, kMemory);
-  EXPECT_EQ(judge_one(kBound, negative.write(), &reference).verdict, Verdict::undecided);
+  expect_open(negative);
   LiteralEvidence lost(1);
   lost.add_whole(0, 1, "activations", 10, kMemory);
   lost.lose_values(0, 1);
-  EXPECT_EQ(judge_one(kBound, lost.write(), &reference).verdict, Verdict::undecided);
+  expect_open(lost);
 }
 
 TEST(Memory, IsJudgedByNoOtherPredicate) {

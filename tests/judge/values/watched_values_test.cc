@@ -358,6 +358,22 @@ TEST(Replicas, AgreeUpToRoundingThoughTheirParametersAgreeAndCallsBeganBefore) {
   EXPECT_EQ(result.reduced_in_step, 0);
 }
 
+/// Replicas differ in most tensors from the first step on. A damaged bit may be as small.
+TEST(Replicas, AreNoneIfFewTensorsDiffer) {
+  const auto verdict = [](int differing, int tensors) {
+    LiteralEvidence files(2);
+    for (int i = 0; i < tensors; ++i) {
+      for (int rank = 0; rank < 2; ++rank) {
+        files.add(rank, 1, "m." + std::to_string(i), numbers(1, i < differing ? rank : 0));
+      }
+    }
+    return judge_job(kAgree, files, 2).verdict;
+  };
+  EXPECT_EQ(verdict(1, 1), Verdict::violated);
+  EXPECT_EQ(verdict(2, 5), Verdict::violated);
+  EXPECT_EQ(verdict(2, 4), Verdict::holds);
+}
+
 /// Another learning rate by a millionth is no rounding, however small.
 TEST(Replicas, AreAFindingIfAllTensorsDifferInOneDirection) {
   LiteralEvidence files(2);
