@@ -25,6 +25,7 @@ TEST(RatioInWords, KnowsWholeMultiplesAndTheirParts) {
   EXPECT_EQ(words_of(17.0 / 16, 16, 1e-6),
             "17/16: one of 16 ranks counted twice, if they are alike");
   EXPECT_EQ(words_of(16.0 / 15, 16, 1e-6), "16/15: divided by 15, where there are 16 ranks");
+  EXPECT_EQ(words_of(1.5, 3, 1e-6), "3/2: divided by 2, where there are 3 ranks");
 }
 
 TEST(RatioInWords, TellsAllThatItMayComeFrom) {
