@@ -396,18 +396,25 @@ TEST(Equality, OfAParameterAllowsTheRoundingsOfItsFirstValue) {
   EXPECT_EQ(judge_one(claim, evidence, &reference).verdict, Verdict::holds);
 }
 
-TEST(Equality, AllowsTheRoundingsOfSummandsThatCancel) {
+/// Of 100 and -99.99, times `size`.
+Verdict judged_after_cancelling(float size) {
   LiteralEvidence files(2);
   LiteralEvidence expected(2);
   for (int rank = 0; rank < 2; ++rank) {
-    files.add(rank, 1, "w", {0.005F + 6e-6F});
+    files.add(rank, 1, "w", {(0.005F + 6e-6F) * size});
     expected
-        .add(0, 1, "w", {rank == 0 ? 100 : -99.99F}, {Kind::gradient, Phase::post_backward, rank})
+        .add(0, 1, "w", {(rank == 0 ? 100 : -99.99F) * size},
+             {Kind::gradient, Phase::post_backward, rank})
         .replica_group = group_of_one(rank);
   }
-  for (int copy = 0; copy < 2; ++copy) expected.add(copy, 1, "w", {0.005F + 1e-9F * copy});
+  for (int copy = 0; copy < 2; ++copy) expected.add(copy, 1, "w", {(0.005F + 1e-9F * copy) * size});
   const StepReader evidence = expected.write();
-  EXPECT_EQ(judge_one(kEqual, files.write(), &evidence).verdict, Verdict::holds);
+  return judge_one(kEqual, files.write(), &evidence).verdict;
+}
+
+TEST(Equality, AllowsTheRoundingsOfSummandsThatCancel) {
+  EXPECT_EQ(judged_after_cancelling(1), Verdict::holds);
+  EXPECT_EQ(judged_after_cancelling(1e-6F), Verdict::holds) << "however small they are";
 }
 
 /// Ranks whose mean of ones differs by four roundings, compared with copies that hold exactly its
