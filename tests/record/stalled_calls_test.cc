@@ -80,8 +80,10 @@ TEST_F(StalledCalls, AreThoseThatTheRanksAnswered) {
   EXPECT_EQ(open.state, CollectiveState::entered);
   EXPECT_EQ(open.step, 3);
   EXPECT_EQ(open.entered_ns, 995);
+  EXPECT_EQ(open.completed_ns, 0);
   EXPECT_EQ(open.group_size, 2);
   EXPECT_EQ(all.at(1).back().step, -1);
+  EXPECT_EQ(all.at(1).back().completed_ns, 995);
 }
 
 TEST_F(StalledCalls, LeaveOutWhatOneRankNoLongerHas) {
