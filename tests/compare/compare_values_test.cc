@@ -116,10 +116,14 @@ TensorDifference compare_ones(float larger, float apart, double tolerance, int r
   return compare_values(tensor_of(a), tensor_of(b), {limit_of(tolerance), {}}, 0, {ranks});
 }
 
-TEST(CompareValues, CountsARestOfOneThirdIntoTheDistance) {
-  const TensorDifference found = compare_ones(1.1F, 0.03F, 0.01);
-  EXPECT_NEAR(found.relative, std::hypot(0.1, 0.03) / std::hypot(1.1, 0.03), 1e-6);
-  EXPECT_EQ(found.likeness, Likeness::different);
+TEST(CompareValues, CountsARestIntoTheDistanceFromATenthOfItOn) {
+  for (const float rest : {0.03F, 0.015F, 0.011F}) {
+    const TensorDifference found = compare_ones(1.1F, rest, 0.01);
+    EXPECT_NEAR(found.relative, std::hypot(0.1, rest) / std::hypot(1.1, rest), 1e-6) << rest;
+    EXPECT_EQ(found.likeness, Likeness::different);
+  }
+  const float small = 0.009F;
+  EXPECT_NEAR(compare_ones(1.1F, small, 0.01).relative, 0.1 / std::hypot(1.1, small), 1e-6);
 }
 
 TEST(CompareValues, NamesNoCauseThatIsTenRestsAway) {
