@@ -543,6 +543,25 @@ TEST(JobOfPeriodicAgreement, IsUndecidedIfItWasNeverSeenToAgree) {
   EXPECT_THAT(judged.results[0].reason, HasSubstr("agreed in no step"));
 }
 
+/// As of a pipeline, whose stages have tensors of their own.
+TEST(JobOfPeriodicAgreement, IsUndecidedIfNoTensorIsOnSeveralRanks) {
+  Job job(2);
+  job.record().agree_every = 3;
+  job.record().claims = {agree_periodically(Kind::parameter, Phase::pre_forward)};
+  for (const std::int64_t step : every(1, 4)) {
+    for (int rank = 0; rank < 2; ++rank) {
+      const std::string stage = std::to_string(rank);
+      job.files()
+          .add(rank, step, "w" + stage, {1}, {Kind::parameter, Phase::pre_forward, 0})
+          .replica_group = "stage " + stage;
+    }
+  }
+  job.write();
+  const JobRecord judged = job.judged();
+  EXPECT_EQ(judged.results[0].verdict, Verdict::undecided);
+  EXPECT_EQ(judged.results[0].reason, "not triggered: nothing was compared");
+}
+
 /// Rank 1 was killed between gradient and parameter of step 7, rank 0 a step later.
 TEST(JudgedJob, MayEndAnywhere) {
   Job job(2);
@@ -605,8 +624,8 @@ TEST(JudgedJob, MayObserveSomeTensorsLessOftenThanOthers) {
     for (std::int64_t step = 1; step <= 57; ++step) {
       for (int rank = 0; rank < 2; ++rank) {
         job.observe_gradient(rank, step);
-        if (step % 10 == 0) job.observe_parameter(rank, step);
-        if (step % 20 == 0) job.files().add(rank, step, "v", {1, 2}, kParameter);
+        if (step % 10 == 1) job.observe_parameter(rank, step);
+        if (step % 20 == 1) job.files().add(rank, step, "v", {1, 2}, kParameter);
       }
     }
     job.write();
