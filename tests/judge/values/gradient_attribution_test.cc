@@ -105,6 +105,14 @@ TEST(GradientAttribution, OfTheMeanOfTwoNamesNamesBothWithTheirRanks) {
             std::string("it is the mean of a on rank 1 and b on rank 0") + kDifferent);
 }
 
+TEST(GradientAttribution, OfAMeanIsFoundHoweverSmallItIs) {
+  Origin origin(2);
+  origin.note(0, "a", {0x1p-20F, 0});
+  origin.note(1, "b", {0, 0x1p-20F});
+  EXPECT_EQ(origin.of(0, "a", {0x1p-21F, 0x1p-21F}),
+            std::string("it is the mean of a on rank 0 and b on rank 1") + kDifferent);
+}
+
 TEST(GradientAttribution, NamesAMixtureWhereEachRankHasOneTensorOfTheShape) {
   Origin origin(2);
   origin.note(0, "a", {1, 2});
@@ -218,6 +226,7 @@ TEST(GradientAttribution, OfRanksThatAgreeIsNotThatTheyNeverSynchronised) {
       << "one rank alone has a gradient, and the sum is divided by the ranks that have";
   EXPECT_EQ(told({{2, 4}, {2, 4}}, {{2, 4}, {8, 2}}, {5, 3}), "it is rank 0's own gradient")
       << "as where rank 0 broadcasts";
+  EXPECT_EQ(told({{8, 2}, {8, 2}}, {{2, 4}, {8, 2}}, {5, 3}), "it is rank 1's own gradient");
   EXPECT_EQ(told({{2, 4}, {8, 2}}, {{2, 4}, {8, 2}}, {5, 3}),
             "it is the rank's own gradient: never synchronised");
 }

@@ -222,6 +222,7 @@ TEST(GradientsReducedInTheStep, LeaveTheOthersAsFindings) {
   LiteralEvidence files(2);
   observe_reduced("a", {1, 2, 3}, files);
   observe_reduced("b", {1, 2, 3}, files, 2, 0.5F);
+  for (int rank = 0; rank < 2; ++rank) files.add(rank, 1, "equal", {1});
   const ClaimResult result = judge_job(kAgree, files, 2, calls(1));
   ASSERT_EQ(result.verdict, Verdict::violated);
   EXPECT_EQ(result.findings[0].tensor, "b");
