@@ -181,7 +181,7 @@ class Mutants(unittest.TestCase):
         module.FOLDERS = {"harness/diff": ("unit_tests",)}
         suites = module.Suites(module.Tree(self.root))
         suites.prepare(["unit_tests"])
-        suites.seconds["unit_tests"] = -0.9  # a limit of one second
+        suites.seconds["unit_tests"] = -1.8  # a limit of one second
         mutant = next(mutant_operators.mutants_of("harness/diff/smaller.cc", SMALLER))
         self.assertEqual(module.outcome_of(mutant, suites.tree, suites), "killed by unit_tests")
 
