@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "harness/record/process_identity.h"
 #include "tests/judge/literal_evidence.h"
@@ -15,27 +16,46 @@ namespace {
 
 using testing::ElementsAre;
 
-/// A job of one rank and two steps.
+/// A job of two steps.
 class SmallJob {
  public:
-  explicit SmallJob(bool has_modules = false) : files_(1), run_(literal_run_of_job(files_, 1)) {
-    for (std::int64_t step = 1; step <= 2; ++step) {
-      const auto value = static_cast<float>(step);
-      files_.add(0, step, "w", {value, 2});
-      files_.add(0, step, "w", {value, 3}, {Kind::parameter, Phase::post_step, 0});
-      if (!has_modules) continue;
-      files_.add(0, step, "layer", {value}, {Kind::module_output, Phase::pre_forward, 0});
+  explicit SmallJob(int ranks = 1) : files_(ranks), run_(literal_run_of_job(files_, ranks)) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (const std::int64_t step : {1, 2}) {
+        const auto value = static_cast<float>(step);
+        files_.add(rank, step, "w", {value, 2});
+        files_.add(rank, step, "w", {value, 3}, {Kind::parameter, Phase::post_step, 0});
+      }
     }
-    files_.write_as([&](int rank) { return process_identity(record(), rank); });
   }
 
   JobRecord& record() { return run_.jobs[0]; }
-  SideFiles side() { return {record(), files_.folder().parent_path(), files_.folder().string()}; }
+
+  void observe_module() {
+    files_.add(0, 1, "layer", {1}, {Kind::module_output, Phase::pre_forward, 0});
+  }
+  void observe_random_state(int rank, std::int64_t step, float state) {
+    files_.add(rank, step, "torch cpu", {state}, {Kind::random_state, Phase::post_step, 0});
+  }
+
+  /// Call once.
+  SideFiles side() {
+    files_.write_as([&](int rank) { return process_identity(record(), rank); });
+    return {record(), files_.folder().parent_path(), files_.folder().string()};
+  }
 
  private:
   LiteralEvidence files_;
   RunRecord run_;
 };
+
+/// What a comparison says of the random states; empty: nothing.
+std::string random_states_of(SmallJob& a, SmallJob& b) {
+  for (const Precondition& one : diff_runs(a.side(), b.side(), {}, {}).preconditions) {
+    if (one.prerequisite == Prerequisite::random_states) return one.text;
+  }
+  return "";
+}
 
 TEST(DiffOfJobs, TellsInWhichPrecisionEachComputed) {
   SmallJob a, b;
@@ -45,7 +65,8 @@ TEST(DiffOfJobs, TellsInWhichPrecisionEachComputed) {
 }
 
 TEST(DiffOfJobs, TellsOfWhichJobsModulesWereObserved) {
-  SmallJob a, b, observed(true);
+  SmallJob a, b, observed;
+  observed.observe_module();
   const SideFiles of_a = a.side(), of_b = b.side(), second = observed.side();
   const auto observed_sides = [&](const SideFiles& one, const DiffRequest& request) {
     const ComparedPair diff = diff_runs(one, of_b, {}, request);
@@ -60,6 +81,42 @@ TEST(DiffOfJobs, TellsOfWhichJobsModulesWereObserved) {
   EXPECT_THAT(observed_sides(of_a, request), ElementsAre(false, true));
   request.with_modules = {&of_a, &of_b};
   EXPECT_THAT(observed_sides(of_a, request), ElementsAre(false, false));
+}
+
+TEST(DiffOfJobs, TellsInWhichStepGeneratorsPart) {
+  const auto text = [](float of_second_step) {
+    SmallJob a, b;
+    for (const std::int64_t step : {1, 2}) {
+      a.observe_random_state(0, step, static_cast<float>(step));
+      b.observe_random_state(0, step, step == 1 ? 1 : of_second_step);
+    }
+    return random_states_of(a, b);
+  };
+  EXPECT_EQ(text(2), "the same after 2 of 2 steps");
+  EXPECT_EQ(text(3), "they differ after step 2: torch cpu on rank 0");
+}
+
+TEST(DiffOfJobs, TellsThatARankHasTheGeneratorOfRankZero) {
+  SmallJob a(2), b(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    a.observe_random_state(rank, 1, static_cast<float>(rank));
+    b.observe_random_state(rank, 1, 0);
+  }
+  EXPECT_EQ(random_states_of(a, b),
+            "they differ after step 1: torch cpu on rank 1, where B has that of A's rank 0");
+}
+
+TEST(DiffOfJobs, KnowsNothingOfGeneratorsThatWereNotObservedInTheSameSteps) {
+  SmallJob neither, nor;
+  EXPECT_EQ(random_states_of(neither, nor), "");
+  SmallJob a, b;
+  a.observe_random_state(0, 1, 1);
+  const std::string unknown = "unknown: watch both with --also random-state";
+  EXPECT_EQ(random_states_of(a, b), unknown);
+  SmallJob early, late;
+  early.observe_random_state(0, 1, 1);
+  late.observe_random_state(0, 2, 1);
+  EXPECT_EQ(random_states_of(early, late), unknown);
 }
 
 }  // namespace
