@@ -30,10 +30,15 @@ class RankStatusFile : public ::testing::Test {
 TEST_F(RankStatusFile, IsNamedByRank) { EXPECT_EQ(file_.filename(), "rank-3.status.json"); }
 
 TEST_F(RankStatusFile, ReadsBack) {
-  const RankStatus read = back({7, 42, true, true, false, "two\nlines, \"quoted\""});
+  RankStatus status{7, 42, true, true, false, "two\nlines, \"quoted\""};
+  status.process = "3f9c2a rank 3";
+  const RankStatus read = back(status);
   EXPECT_EQ(read.step, 7);
   EXPECT_EQ(read.line, 42);
   EXPECT_TRUE(read.ended);
+  EXPECT_TRUE(read.raised);
+  EXPECT_FALSE(read.is_own);
+  EXPECT_EQ(read.process, "3f9c2a rank 3");
   EXPECT_EQ(read.error, "two\nlines, \"quoted\"");
 }
 
