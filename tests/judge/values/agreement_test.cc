@@ -264,6 +264,17 @@ TEST(ParametersThatDifferAsByRounding, HoldIfGradientsDidOrWereNotObserved) {
   }
 }
 
+/// Nobody saw that they had the same bits.
+TEST(ParametersThatDifferAsByRounding, HoldIfEachGradientWasObservedOnOneRank) {
+  LiteralEvidence files(2);
+  observe_rounding(0, files);
+  for (std::int64_t step = 1; step <= 4; ++step) {
+    files.add(0, step, "a", {1});
+    files.add(1, step, "b", {1});
+  }
+  EXPECT_EQ(judged_parameters(files).verdict, Verdict::holds);
+}
+
 TEST(ParametersThatDifferAsByRounding, AreViolatedIfGradientsHadTheSameBits) {
   for (const std::int64_t gradients_from : {3, 5}) {
     LiteralEvidence files(2);
