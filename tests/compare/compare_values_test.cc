@@ -139,6 +139,17 @@ TEST(CompareValues, LeavesSmallTensorsToTheNormOfAll) {
             Likeness::rounding);
 }
 
+TEST(CompareValues, TakesAHundredthOfTheNormOfAllForThatOfASmallTensor) {
+  const WholeTensor a = tensor_of({3, 4}), b = tensor_of({0, 4});
+  const auto compare_among = [&](double all) {
+    return compare_values(a, b, {limit_of(kTolerance), {}}, all, {2});
+  };
+  EXPECT_DOUBLE_EQ(compare_among(1000).relative, 0.3);
+  EXPECT_TRUE(compare_among(1000).is_of_all);
+  EXPECT_DOUBLE_EQ(compare_among(400).relative, 0.6);
+  EXPECT_FALSE(compare_among(400).is_of_all);
+}
+
 TEST(CompareValues, ReportsOtherSizesAndNumbersThatAreNotFinite) {
   const TensorDifference size = compare(ramp(1), {1, 2});
   EXPECT_EQ(size.likeness, Likeness::different);
