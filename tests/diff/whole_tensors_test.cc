@@ -53,6 +53,8 @@ TEST(WholeTensors, OfCopiesCountOnce) {
       whole_of(LiteralStep(2).whole(0, "w", kNumbers).whole(1, "w", kNumbers));
   EXPECT_EQ(copies.problem, "");
   EXPECT_DOUBLE_EQ(copies.norm, std::sqrt(91.0));
+  EXPECT_EQ(copies.copies, 2);
+  EXPECT_EQ(copies.parts, 1);
   const WholeTensor shards = whole_of(LiteralStep(4)
                                           .part(0, "w", {1, 2}, 0, 2)
                                           .part(1, "w", {3, 4}, 1, 2)
@@ -60,6 +62,8 @@ TEST(WholeTensors, OfCopiesCountOnce) {
                                           .part(3, "w", {3, 4}, 1, 2));
   EXPECT_EQ(shards.problem, "");
   EXPECT_DOUBLE_EQ(shards.norm, std::sqrt(30.0));
+  EXPECT_EQ(shards.copies, 2);
+  EXPECT_EQ(shards.parts, 2);
 }
 
 /// A step in which ranks hold summands: that of rank 2 is a copy of that of rank 0.
