@@ -210,6 +210,12 @@ class Mutants(unittest.TestCase):
     def test_says_how_many_it_had_no_time_for(self):
         self.assertIn("1 mutants are left, because -1 s are over", self.mutated("--within", "-1"))
 
+    def test_two_runs_do_not_share_a_build(self):
+        tree = load(self.root).Tree(self.root)
+        self.assertIn("another run uses build/mutants", self.mutated())
+        tree.lock.close()
+        self.assertIn("1 survived", self.mutated())
+
     def test_tests_that_fail_by_themselves_are_an_error(self):
         self.write("tests/smaller_test.cc", TEST.replace("? 0 : 1", "? 1 : 0"))
         self.assertIn("without a mutant, unit_tests fails", self.mutated())
