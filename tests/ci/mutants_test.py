@@ -16,7 +16,7 @@ import unittest.mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "ci"))
-import mutant_operators  # pylint: disable=wrong-import-position
+import mutant_operators
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.25)
@@ -104,8 +104,8 @@ class Operators(unittest.TestCase):
 
     def test_what_only_looks_like_an_operator_stays(self):
         self.assertEqual(changes("template <class A>\nvoid f(std::vector<A> a, A&& b, std::map<A, B<A>>& c);\n"), [])
-        self.assertEqual(changes("bool operator<(const A& a, const B& b);\nauto operator<=>(const A&) const = default;\n"),
-                         [])
+        self.assertEqual(changes("bool operator<(const A& a, const B& b);\n"), [])
+        self.assertEqual(changes("auto operator<=>(const A&) const = default;\n"), [])
         self.assertEqual(in_python("x = a is not b, a not in b\n", "condition"), [])
 
     def test_declarations_are_no_statements(self):
