@@ -224,7 +224,7 @@ std::vector<Precision> precisions_in(const std::map<int, RankFacts>& facts) {
   return precisions;
 }
 
-/// Ranks may know of it up to other steps: the earliest counts.
+/// The same on several ranks is one. Where it is over on one of them, the earliest step counts.
 std::vector<Unreduced> unreduced_in(const std::map<int, RankFacts>& facts) {
   std::vector<Unreduced> all;
   for (const auto& [rank, one] : facts) {
@@ -235,7 +235,8 @@ std::vector<Unreduced> unreduced_in(const std::map<int, RankFacts>& facts) {
                         other.parameters);
       });
       Unreduced& found = known == all.end() ? all.emplace_back(own) : *known;
-      found.last_step = std::min(found.last_step, own.last_step);
+      const bool is_earlier = own.last_step > 0 && own.last_step < found.last_step;
+      if (found.last_step == 0 || is_earlier) found.last_step = own.last_step;
       found.ranks.push_back(rank);
     }
   }

@@ -36,7 +36,8 @@ bool may_explain(NoReduction reason, const Finding& parting) {
 }
 
 bool explains(const Unreduced& one, const Finding& parting) {
-  const bool is_then = one.first_step <= parting.step && parting.step <= one.last_step;
+  const bool is_over = one.last_step > 0 && one.last_step < parting.step;
+  const bool is_then = one.first_step <= parting.step && !is_over;
   if (!is_then || !may_explain(one.reason, parting) || parting.tensors.empty()) return false;
   const std::set<std::string> own(one.parameters.begin(), one.parameters.end());
   const bool are_all_its =
@@ -119,8 +120,8 @@ void find_cause(JobRecord& job) {
   }
   if (!cause) return;
   cause->explains = true;
-  job.symptom.text = fmt::format("{}. Cause: {}", parting_in_words(*parting, job.steps),
-                                 cause_in_words(*cause, job.steps.last));
+  job.symptom.text =
+      fmt::format("{}. Cause: {}", parting_in_words(*parting, job.steps), cause_in_words(*cause));
 }
 
 }  // namespace lockstep

@@ -8,23 +8,24 @@ namespace {
 
 std::string at_place(const std::string& place) { return place.empty() ? "" : " at " + place; }
 
-std::string bypass_in_words(const Unreduced& one, std::int64_t last_step) {
+std::string bypass_in_words(const Unreduced& one) {
   std::string text = fmt::format("{}'s forward was ", one.wrapper);
-  const bool is_always = one.first_step == 1 && one.last_step >= last_step;
-  text += is_always ? "never called"
-          : one.last_step >= last_step
-              ? fmt::format("not called from step {} on", one.first_step)
-              : fmt::format("not called in the steps {} to {}", one.first_step, one.last_step);
+  if (one.last_step > 0) {
+    text += fmt::format("not called in the steps {} to {}", one.first_step, one.last_step);
+  } else {
+    text += one.first_step == 1 ? "never called"
+                                : fmt::format("not called from step {} on", one.first_step);
+  }
   if (one.place.empty()) return text;
   return text + fmt::format("; the loss was computed on the module inside it, at {}", one.place);
 }
 
 }  // namespace
 
-std::string cause_in_words(const Unreduced& one, std::int64_t last_step) {
+std::string cause_in_words(const Unreduced& one) {
   switch (one.reason) {
     case NoReduction::bypassed:
-      return bypass_in_words(one, last_step);
+      return bypass_in_words(one);
     case NoReduction::no_sync:
       return fmt::format("{}'s forward was called in no_sync() alone{}", one.wrapper,
                          at_place(one.place));

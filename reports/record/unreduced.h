@@ -31,7 +31,7 @@ struct Unreduced {
   std::string wrapper;                  ///< "DDP", "fully_shard"
   std::string place;                    ///< of the forward pass: "train.py:67"; empty: unknown
   std::int64_t first_step = 1;          ///< of these
-  std::int64_t last_step = 1;           ///< up to which it is known
+  std::int64_t last_step = 0;           ///< 0: it goes on, as far as is known
   std::vector<int> ranks;               ///< ascending
   std::vector<std::string> parameters;  ///< ascending
   bool explains = false;                ///< the first difference of the ranks
@@ -40,7 +40,7 @@ struct Unreduced {
 };
 
 /// "DDP's forward was never called; the loss was computed on the module inside
-/// it, at train.py:67". `last_step`: of the job.
-std::string cause_in_words(const Unreduced& unreduced, std::int64_t last_step);
+/// it, at train.py:67".
+std::string cause_in_words(const Unreduced& unreduced);
 
 }  // namespace lockstep

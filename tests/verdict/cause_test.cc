@@ -42,7 +42,7 @@ JobRecord with_gradients(std::vector<std::string> tensors) {
 }
 
 Unreduced fact(NoReduction reason, std::vector<std::string> parameters, std::int64_t first = 3) {
-  return {reason, "DDP", "train.py:67", first, 10, {0, 1}, std::move(parameters)};
+  return {reason, "DDP", "train.py:67", first, 0, {0, 1}, std::move(parameters)};
 }
 
 std::string told(JobRecord job) {
