@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "harness/record/process_identity.h"
+#include "reports/comparison/tensor_words.h"
 #include "tests/judge/literal_evidence.h"
 #include "tests/verdict/literal_job.h"
 
@@ -36,6 +39,19 @@ class SmallJob {
   }
   void observe_random_state(int rank, std::int64_t step, float state) {
     files_.add(rank, step, "torch cpu", {state}, {Kind::random_state, Phase::post_step, 0});
+  }
+
+  /// In step 1, of a parameter "v": `gradient` and `update` times the same numbers.
+  void observe_update(float gradient, float update) {
+    std::vector<float> before(32, 1), gradients, after;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const float number = (i % 2 == 0 ? 1.0F : -1.0F) * static_cast<float>(i + 1) / 64;
+      gradients.push_back(gradient * number);
+      after.push_back(1 - update * number);
+    }
+    files_.add(0, 1, "v", before, {Kind::parameter, Phase::pre_forward, 0});
+    files_.add(0, 1, "v", gradients);
+    files_.add(0, 1, "v", after, {Kind::parameter, Phase::post_step, 0});
   }
 
   /// Call once.
@@ -81,6 +97,23 @@ TEST(DiffOfJobs, TellsOfWhichJobsModulesWereObserved) {
   EXPECT_THAT(observed_sides(of_a, request), ElementsAre(false, true));
   request.with_modules = {&of_a, &of_b};
   EXPECT_THAT(observed_sides(of_a, request), ElementsAre(false, false));
+}
+
+/// What is told of the update of "v" that is twice as large in B, beside its gradient.
+std::string cause_of_update(float gradient_of_b) {
+  SmallJob a, b;
+  a.observe_update(1, 0.5F);
+  b.observe_update(gradient_of_b, 1);
+  const ComparedPair diff = diff_runs(a.side(), b.side(), {}, {});
+  for (const TensorDifference& one : diff.steps.at(0).tensors) {
+    if (one.quantity == Compared::update && one.name == "v") return cause_in_words(one);
+  }
+  return "there is none";
+}
+
+TEST(DiffOfJobs, TakesNoLearningRateForTheCauseOfAnUpdateWhoseGradientDiffers) {
+  EXPECT_EQ(cause_of_update(1), "A times 2: as by a learning rate times 2");
+  EXPECT_EQ(cause_of_update(2), "A times 2: counted 2 times");
 }
 
 TEST(DiffOfJobs, TellsInWhichStepGeneratorsPart) {
