@@ -24,14 +24,12 @@ add_test(NAME lint.sources_are_formatted COMMAND ${PROJECT_SOURCE_DIR}/ci/lint -
 add_test(NAME lint.what_changed_is_tidy
          COMMAND ${PROJECT_SOURCE_DIR}/ci/tidy --changed --within 20 --jobs 1)
 add_test(NAME lint.each_planted_fault_is_found COMMAND ${PROJECT_SOURCE_DIR}/tests/ci/tidy_test.py)
+add_test(NAME lint.mutants_are_made_and_told COMMAND ${PROJECT_SOURCE_DIR}/tests/ci/mutants_test.py)
 add_test(NAME lint.workflows_meet_their_schemas
          COMMAND ${PROJECT_SOURCE_DIR}/tests/ci/workflows_test.sh)
 set_tests_properties(lint.sources_are_formatted lint.what_changed_is_tidy lint.each_planted_fault_is_found
-                     lint.workflows_meet_their_schemas PROPERTIES
+                     lint.mutants_are_made_and_told lint.workflows_meet_their_schemas PROPERTIES
                      LABELS "quick;lint" SKIP_RETURN_CODE 77 TIMEOUT 300)
-
-add_test(NAME ci.mutants_are_made_and_told COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ci/mutants_test.py)
-set_tests_properties(ci.mutants_are_made_and_told PROPERTIES LABELS "quick;unit" TIMEOUT 300)
 
 add_test(NAME ci.test_fails_with_a_build_or_a_test
          COMMAND ${PROJECT_SOURCE_DIR}/tests/ci/test_test.sh)
