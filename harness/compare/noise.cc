@@ -23,7 +23,8 @@ Bound Noise::widened(Bound bound, Compared quantity, const std::string& name) co
   };
   bound.whole = wider(bound.whole, limit(measured->second.whole));
   if (!bound.multiple) return bound;
-  const Limit multiple = limit(measured->second.multiple);
+  const NoiseOfTensor& most = measured->second;
+  const Limit multiple = limit(is_perturbed ? most.multiple : most.whole);
   if (is_perturbed && multiple.within > bound.multiple->within) bound.decides_multiples = true;
   bound.multiple = wider(*bound.multiple, multiple);
   return bound;

@@ -109,10 +109,9 @@ Bound bound_of_update(const Value& a, const Value& b, const Value& parameter,
   return bound;
 }
 
-Bound bound_of_state(const Value& a, const Value& b, const UpdateInputs& inputs) {
+Bound bound_of_state(const Value& a, const Value& b, bool counts, const UpdateInputs& inputs) {
   constexpr double kOfSquares = 2;
-  const auto is_whole = [](const Value& value) { return value.norm == std::floor(value.norm); };
-  if (a.elements == 1 && is_whole(a) && is_whole(b)) return {};  // a number of steps
+  if (counts) return {};
   const double norm = std::max(a.norm, b.norm);
   double rounding = of_arithmetic(a, b);
   if (inputs.are_equal) {

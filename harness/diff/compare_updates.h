@@ -28,7 +28,8 @@ Bound bound_of_update(const Value& a, const Value& b, const Value& parameter,
 
 /// How far two states that an optimizer keeps of a parameter are apart by rounding, relative to
 /// their norm. They follow from the gradients so far, or from their squares.
-Bound bound_of_state(const Value& a, const Value& b, const UpdateInputs& inputs);
+/// `counts`: a number of steps, which rounds nowhere.
+Bound bound_of_state(const Value& a, const Value& b, bool counts, const UpdateInputs& inputs);
 
 /// Compares an update of B with that of A. `all` and `sizes` as of `compare_values`.
 TensorDifference compare_updates(const Value& a, const Value& b, const Bound& bound,

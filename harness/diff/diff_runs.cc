@@ -252,7 +252,7 @@ class StepComparison {
 
   /// What could be compared and does not have the same bits is different.
   static void hold_to_bits(const std::vector<TensorPair>& pairs, StepDifference& found) {
-    found.undecidable.clear();
+    if (!pairs.empty()) found.undecidable.clear();
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       TensorDifference& one = found.tensors[i];
       const bool is_open = one.likeness != Likeness::equal && one.likeness != Likeness::different;
@@ -420,15 +420,19 @@ class StepComparison {
 
   static TensorDifference compare_state(const TensorPair& pair, const UpdateInputs& inputs,
                                         const Noise& noise, double all, const JobSizes& sizes) {
+    const bool counts = pair.name.ends_with(": step");
     const Bound bound =
-        noise.widened(bound_of_state(pair.a, pair.b, inputs), pair.quantity, pair.name);
+        noise.widened(bound_of_state(pair.a, pair.b, counts, inputs), pair.quantity, pair.name);
     TensorDifference found =
         compare_values(pair.a, pair.b, bound, inputs.are_equal ? 0 : all, sizes);
     found.quantity = pair.quantity;
     found.name = pair.name;
     found.has_equal_inputs = inputs.are_equal;
     // If the gradients agree, no number of ranks or samples is the cause of a multiple.
-    if (found.multiple && !inputs.has_other_gradient) found.multiple->causes.clear();
+    if (found.multiple && !inputs.has_other_gradient) {
+      found.multiple->causes.clear();
+      found.kind.reset();
+    }
     return found;
   }
 

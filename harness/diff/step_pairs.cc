@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "harness/diff/compare_updates.h"
@@ -80,13 +83,32 @@ std::optional<TensorPair> update_pair(const WholeTensorKey& key, const WholeTens
   return pair;
 }
 
-/// States of whole numbers are codes of quantized ones, but for a number of steps.
+/// Whether a state follows smoothly from the gradients: sums and averages of them, of their squares
+/// or sizes, and numbers of steps. Others turn over with the sign of an element, such as a step
+/// size or what was divided by its own root.
+bool is_smooth(const WholeTensorKey& key, const WholeTensors& tensors) {
+  static const std::set<std::string, std::less<>> kSmooth{
+      "exp_avg",    "exp_avg_sq", "max_exp_avg_sq", "exp_inf",        "sum",
+      "square_avg", "grad_avg",   "step",           "momentum_buffer"};
+  const std::string parameter = parameter_of(key);
+  const std::string_view state = std::string_view(key.name).substr(parameter.size());
+  if (state.size() < 2 || !kSmooth.contains(state.substr(2))) return false;
+  const bool is_of_rmsprop =  // whose momentum is that of gradients over their root
+      state == ": momentum_buffer" &&
+      tensors.find({key.phase, key.kind, parameter + ": square_avg"});
+  return !is_of_rmsprop;
+}
+
+/// Of states that both sides have whole, and that are no codes of quantized ones.
 std::optional<TensorPair> state_pair(const WholeTensorKey& key, const WholeTensor& tensor,
-                                     const SideStep& b) {
-  if (key.kind != Kind::optimizer_state) return std::nullopt;
+                                     const SideStep& a, const SideStep& b) {
+  if (key.kind != Kind::optimizer_state || !is_smooth(key, a.tensors)) return std::nullopt;
   const WholeTensor* const other = b.tensors.find(key);
-  const bool is_code = roundoff_of(tensor.dtype) == 0 && tensor.elements > 1;
-  if (!other || is_code) return std::nullopt;
+  if (!other || !tensor.problem.empty() || !other->problem.empty()) return std::nullopt;
+  const auto is_code = [](const WholeTensor& one) {
+    return roundoff_of(one.dtype) == 0 && one.elements > 1;
+  };
+  if (is_code(tensor) || is_code(*other)) return std::nullopt;
   return TensorPair{Compared::optimizer_state, key.name, tensor, *other};
 }
 
@@ -199,7 +221,7 @@ std::vector<TensorPair> pairs_of(const SideStep& a, const SideStep& b) {
   for (const auto& [key, tensor] : a.tensors.all()) {
     auto pair = observed_pair(key, tensor, b);
     if (!pair) pair = update_pair(key, tensor, a, b);
-    if (!pair) pair = state_pair(key, tensor, b);
+    if (!pair) pair = state_pair(key, tensor, a, b);
     if (pair) pairs.push_back(std::move(*pair));
   }
   add_gradients_of_b(a, b, pairs);

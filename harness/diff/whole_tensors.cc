@@ -67,10 +67,13 @@ void add_numbers(const Part& part, std::vector<double>& whole) {
   }
 }
 
-/// The components of the tensor that parts make up; null: those of one are not stored.
+/// The components of the tensor that parts make up; null: those of one are not stored, or they are
+/// too many. Requires: parts cover one tensor.
 std::shared_ptr<const std::vector<double>> numbers_of(const std::vector<Part>& parts) {
-  if (std::ranges::any_of(parts, [](const Part& part) { return !part.stored; })) return nullptr;
+  constexpr std::int64_t kMost = std::int64_t{1} << 22;  // elements, of 8 bytes each
   const auto elements = element_count(parts[0].value->global_shape);
+  const bool are_stored = std::ranges::all_of(parts, [](const Part& part) { return part.stored; });
+  if (!are_stored || elements > kMost) return nullptr;
   std::vector<double> whole(static_cast<std::size_t>(elements) *
                             static_cast<std::size_t>(components(parts[0].stored->dtype)));
   for (const Part& part : parts) add_numbers(part, whole);
@@ -110,6 +113,7 @@ class Assembly {
     WholeTensor tensor;
     if (!parts_.empty()) tensor = sum_of(parts_);
     if (std::string found = problem(); !found.empty()) tensor.problem = std::move(found);
+    if (tensor.problem.empty()) tensor.numbers = numbers_of(parts_);
     tensor.is_undefined = parts_.empty() && has_undefined_;
     if (parts_.size() != 1 || parts_[0].value->local_shape != parts_[0].value->global_shape) {
       return tensor;
@@ -142,7 +146,6 @@ class Assembly {
     tensor.norm = std::sqrt(squares);
     tensor.digest = digest;
     if (has_sketches) tensor.sketch = sketch;
-    tensor.numbers = numbers_of(parts);
     if (parts.size() > 1 && parts[0].value->is_summand) add_summands(tensor);
     return tensor;
   }
@@ -318,6 +321,17 @@ void join(const std::vector<std::size_t>& places,
   whole.numbers.reset();
 }
 
+/// The same of states that count steps: parts have one number each.
+void keep_first(const std::vector<std::size_t>& places,
+                std::vector<std::pair<WholeTensorKey, WholeTensor>>& tensors) {
+  WholeTensor& first = tensors[places[0]].second;
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    auto& [key, other] = tensors[places[i]];
+    if (other.digest != first.digest) first.problem = "its parts have other values";
+    key.name.clear();
+  }
+}
+
 }  // namespace
 
 void WholeTensors::fuse(const std::vector<std::string>& parts, const std::string& name) {
@@ -327,6 +341,10 @@ void WholeTensors::fuse(const std::vector<std::string>& parts, const std::string
     auto& [key, whole] = tensors_[places[0]];
     key.name = name + where.of_state;
     if (places.size() == 1) continue;
+    if (!where.of_state.empty() && whole.elements == 1) {
+      keep_first(places, tensors_);
+      continue;
+    }
     join(places, tensors_);
     whole.stored = stored;
   }

@@ -106,7 +106,10 @@ void add_machine(const fs::path& folder, const JobRecord& other, JobRecord& job)
   add_facts(other.traffic_in_steps, job.traffic_in_steps);
   add_facts(other.configuration, job.configuration);
   add_facts(other.precisions, job.precisions);
-  add_facts(other.unreduced, job.unreduced);
+  for (Unreduced& one : job.unreduced) one.explains = false;  // until all are judged together
+  std::vector<Unreduced> unreduced = other.unreduced;
+  for (Unreduced& one : unreduced) one.explains = false;
+  add_facts(unreduced, job.unreduced);
   add_facts(other.skipped_by, job.skipped_by);
   job.skipped_steps = steps_of_both(job.skipped_steps, other.skipped_steps);
   job.thinned_after = earlier(job.thinned_after, other.thinned_after);

@@ -31,7 +31,8 @@ const Finding* first_parting(const JobRecord& job) {
 
 /// The broadcast of a wrapper makes initial weights equal, but for those that it has not seen.
 bool may_explain(NoReduction reason, const Finding& parting) {
-  if (parting.kind != FindingKind::initial_weights_differ) return true;
+  if (parting.claim.kind == Kind::gradient) return true;
+  if (parting.kind != FindingKind::initial_weights_differ) return false;
   return reason == NoReduction::added_after || reason == NoReduction::outside;
 }
 
@@ -120,8 +121,8 @@ void find_cause(JobRecord& job) {
   }
   if (!cause) return;
   cause->explains = true;
-  job.symptom.text =
-      fmt::format("{}. Cause: {}", parting_in_words(*parting, job.steps), cause_in_words(*cause));
+  job.symptom.text = fmt::format("{}. Cause: {}", parting_in_words(*parting, job.steps),
+                                 cause_in_words(*cause, parting->step));
 }
 
 }  // namespace lockstep

@@ -93,7 +93,7 @@ std::vector<std::string> unreduced_in_words(const JobRecord& job) {
     const std::size_t more = one.parameters.size() - 1;
     lines.push_back(fmt::format("at the same time, {}{}: {}", one.parameters.front(),
                                 more > 0 ? fmt::format(" and {} more", more) : "",
-                                cause_in_words(one)));
+                                cause_in_words(one, one.first_step)));
   }
   return lines;
 }

@@ -2,19 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace lockstep {
 
 namespace {
 
 std::string at_place(const std::string& place) { return place.empty() ? "" : " at " + place; }
 
-std::string bypass_in_words(const Unreduced& one) {
+std::string bypass_in_words(const Unreduced& one, std::int64_t step) {
   std::string text = fmt::format("{}'s forward was ", one.wrapper);
   if (one.last_step > 0) {
     text += fmt::format("not called in the steps {} to {}", one.first_step, one.last_step);
   } else {
-    text += one.first_step == 1 ? "never called"
-                                : fmt::format("not called from step {} on", one.first_step);
+    text += step == 1 ? "never called" : fmt::format("not called from step {} on", step);
   }
   if (one.place.empty()) return text;
   return text + fmt::format("; the loss was computed on the module inside it, at {}", one.place);
@@ -22,10 +23,10 @@ std::string bypass_in_words(const Unreduced& one) {
 
 }  // namespace
 
-std::string cause_in_words(const Unreduced& one) {
+std::string cause_in_words(const Unreduced& one, std::int64_t step) {
   switch (one.reason) {
     case NoReduction::bypassed:
-      return bypass_in_words(one);
+      return bypass_in_words(one, std::max(one.first_step, step));
     case NoReduction::no_sync:
       return fmt::format("{}'s forward was called in no_sync() alone{}", one.wrapper,
                          at_place(one.place));

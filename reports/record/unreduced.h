@@ -40,7 +40,7 @@ struct Unreduced {
 };
 
 /// "DDP's forward was never called; the loss was computed on the module inside
-/// it, at train.py:67".
-std::string cause_in_words(const Unreduced& unreduced);
+/// it, at train.py:67". `step`: the first one that shows it.
+std::string cause_in_words(const Unreduced& unreduced, std::int64_t step);
 
 }  // namespace lockstep

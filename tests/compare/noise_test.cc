@@ -61,6 +61,8 @@ TEST(Noise, OfPerturbationsDecidesMultiples) {
 TEST(Noise, OfRepetitionsShowsNoFault) {
   const Noise repeated = noise_of(1e-3, 0, 0, false);
   EXPECT_EQ(widened(repeated).whole, limit_of(1e-2));
+  const Noise stretched{{{{Compared::gradient, "a"}, {1e-3, 1e-6}}}, false};
+  EXPECT_EQ(widened(stretched).multiple, limit_of(1e-2)) << "one may be near 1 by chance";
   EXPECT_EQ(noise_of(1, 1, 1, false).why_unstable(), "");
 }
 

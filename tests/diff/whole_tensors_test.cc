@@ -180,6 +180,20 @@ TEST(WholeTensors, HaveTheNumbersOfStoredParts) {
   EXPECT_THAT(*whole_of(step).numbers, ElementsAre(1, 2, 3, 4, 5, 0));
 }
 
+/// Stages may hold other tensors by one name.
+TEST(WholeTensors, HaveNoNumbersOfPartsThatAreNotOfOneTensor) {
+  LiteralStep step(2);
+  step.part(0, "w", {1, 2}, 0, 1).part(1, "w", std::vector<float>(4000, 1), 0, 2000);
+  for (StepView::Rank& rank : step.ranks()) {
+    const auto elements = rank.observations[0].local_shape;
+    rank.tensors[snapshot_key(rank.observations[0])] = {
+        DType::float32, elements,
+        std::vector<std::byte>(static_cast<std::size_t>(elements[0] * elements[1]) * 4)};
+  }
+  EXPECT_NE(whole_of(step).problem, "");
+  EXPECT_FALSE(whole_of(step).numbers);
+}
+
 TEST(WholeTensors, AreInTheOrderOfExecutionAndOfTheModel) {
   LiteralStep step(2);
   step.whole(0, "b", kNumbers, Kind::parameter, Phase::post_step)
@@ -210,15 +224,23 @@ TEST(WholeTensors, AreFusedByTheirNorms) {
 
 TEST(WholeTensors, AreRenamedAndFusedWithTheirOptimizerStates) {
   LiteralStep step(1);
-  for (const char* const name : {"q: exp_avg", "k: exp_avg", "q: step", "k: step", "o: exp_avg"}) {
+  for (const char* const name : {"q: exp_avg", "k: exp_avg", "o: exp_avg"}) {
     step.whole(0, name, {3, 4}, Kind::optimizer_state, Phase::post_step);
   }
+  const auto count = [&](const char* name, float steps) {
+    step.part(0, name, {steps}, 0, 1, Kind::optimizer_state, Phase::post_step, 1);
+  };
+  count("q: step", 7);
+  count("k: step", 7);
   step.whole(0, "q: exp_avg", {3, 4});  // a gradient by that name is none of q
   WholeTensors tensors(step.view());
   tensors.fuse({"q", "k"}, "qk");
   tensors.fuse({"o"}, "output");
   EXPECT_THAT(names_of(tensors),
-              ElementsAre("q: exp_avg", "qk: exp_avg", "qk: step", "output: exp_avg"));
+              ElementsAre("q: exp_avg", "qk: exp_avg", "output: exp_avg", "qk: step"));
+  const WholeTensorKey steps{Phase::post_step, Kind::optimizer_state, "qk: step"};
+  EXPECT_EQ(tensors.find(steps)->elements, 1) << "a number of steps, as that of the whole";
+  EXPECT_EQ(tensors.find(steps)->problem, "");
 }
 
 }  // namespace

@@ -118,6 +118,13 @@ TEST(Cause, OfUpdatesIsAnotherHyperparameterOrASkippedStep) {
   EXPECT_THAT(told(job), Not(HasSubstr("skipped"))) << "all ranks did";
 }
 
+/// Gradients agree, or were reduced in another way, where parameters differ before a step.
+TEST(Cause, IsNoneOfParametersThatDifferBetweenSteps) {
+  JobRecord job = differing({"a", "b"}, agree_across_ranks(Kind::parameter, Phase::pre_forward));
+  job.unreduced = {fact(NoReduction::bypassed, {"a", "b"}, 1)};
+  EXPECT_EQ(told(job), kUnknown);
+}
+
 TEST(Cause, IsNotLookedForWhereRanksAgree) {
   JobRecord job = with_gradients({"a", "b", "c", "d"});
   job.unreduced = {fact(NoReduction::bypassed, {"a", "b", "c", "d"})};

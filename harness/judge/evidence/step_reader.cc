@@ -340,6 +340,16 @@ StepReader::FoundSnapshots StepReader::list_snapshots() const {
   return files;
 }
 
+namespace {
+
+/// Whether the rows of a step were removed, because all ranks agreed in it. `--store-first` may
+/// have stored values of it.
+bool has_thinned(const JournalReader& journal, std::int64_t step) {
+  return std::ranges::binary_search(journal.thinned_steps(), step, {}, &IndexedStep::step);
+}
+
+}  // namespace
+
 /// Rejects snapshots of a step that the journal lacks, or in which no tensor is comparable.
 void StepReader::take_snapshots(const FoundSnapshots& files) {
   snapshots_.resize(journals_.size());
@@ -352,7 +362,7 @@ void StepReader::take_snapshots(const FoundSnapshots& files) {
     if (may_be_torn || (step && step->summary.has_values)) {
       snapshots_[static_cast<std::size_t>(rank)].insert(written);
       snapshot_steps_.insert(written);
-    } else if (!writers_.may_go_on) {
+    } else if (!writers_.may_go_on && !(journal && has_thinned(*journal, written))) {
       throw malformed(file.string(), 0, 0, "values with a row in the journal",
                       "a step without rows");
     }

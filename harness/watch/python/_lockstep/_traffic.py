@@ -33,9 +33,11 @@ class Traffic:
             self._rows = None
 
     def is_silent(self, counts):
-        """Whether no collective was called since the last step; not of the first one, before which a job builds its
-        model. `counts`: as of `before_step`."""
-        return self._rows not in (None, []) and counts is not None and counts == self._counts
+        """Whether no collective was called since the last step; None: unknown, as of the first one, before which a job
+        builds its model, and where none was ever counted. `counts`: as of `before_step`."""
+        if not self._rows or not self._rows[-1][2] or not counts:
+            return None
+        return counts == self._counts
 
     def _add(self, step, counts):
         sizes = self._sizes()

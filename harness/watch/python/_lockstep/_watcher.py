@@ -227,6 +227,7 @@ class Watcher:
 
     def _give_up(self, error):
         self._is_off = True
+        self._wrappers.end()
         self._unnoted = str(error)
         say("rank %s is no longer observed: %s" % (os.environ.get("RANK", "0"), error))
         self._note_failure()
