@@ -256,7 +256,9 @@ TEST_F(WatchCommand, JudgesATrainingOfTwoRanks) {
   fs::remove_all(out());
   const Outcome faulty = watch("", "env FAULT=1 " + job);
   EXPECT_EQ(faulty.status, 1) << faulty.err;
-  EXPECT_THAT(unwrapped(faulty.err), HasSubstr("FAILED: ranks differ from step 1 on: 0.weight"));
+  EXPECT_THAT(
+      unwrapped(faulty.err),
+      HasSubstr("FAILED: gradients were never synchronised (4 of 4, from step 1). Cause: DDP"));
   EXPECT_EQ(run_shell(kLockstep + " report " + out().string()).status, 1);
 }
 
@@ -405,10 +407,12 @@ TEST_F(WatchCommand, SaysInEveryFormatWhetherTheJobWasAsAskedFor) {
     const char* heading;
   };
   const Asked all[] = {
-      {"--expect diverges", "FAULT=1", 0, "as expected (diverges): ranks differ from step "},
+      {"--expect diverges", "FAULT=1", 0,
+       "as expected (diverges): gradients were never synchronised"},
       {"--expect diverges", "STEPS=4", 1, "NOT AS EXPECTED (diverges): in lockstep: "},
       {"--expect agrees --min-steps 50", "STEPS=4", 2, "but --min-steps asks for 50"},
-      {"--expect not-finite", "FAULT=1", 2, "UNDECIDED (expected: not-finite): ranks differ"},
+      {"--expect not-finite", "FAULT=1", 2,
+       "UNDECIDED (expected: not-finite): gradients were never"},
       {"--strict", "STEPS=4", 0, "in lockstep: "}};
   for (const Asked& asked : all) {
     SCOPED_TRACE(asked.options);
