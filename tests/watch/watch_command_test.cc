@@ -631,7 +631,7 @@ TEST_F(WatchCommand, FindsTheExactStepThoughTheRowsOfOldOnesAreRemoved) {
   EXPECT_TRUE(fs::exists(out() / "job" / "rank-1.segment-12.csv"));
   const Outcome again = run_shell(kLockstep + " report --full " + out().string());
   EXPECT_EQ(again.status, 1) << again.err;
-  EXPECT_THAT(unwrapped(again.out), HasSubstr("ranks differ from step 190 on"));
+  EXPECT_THAT(unwrapped(again.out), HasSubstr("was not called from step 190 on"));
 }
 
 TEST_F(WatchCommand, SaysWhichStepsAFirstDifferenceLiesBetween) {
