@@ -45,6 +45,7 @@ class Listed:
 
 FUZZ = Listed(cannot="builds and runs for minutes; fuzz_tests reads the corpus, and the soak runs the rest")
 BUILDS = Listed(cannot="builds for minutes; ci/test does it")
+MUTANTS = Listed(cannot="builds for minutes; the soak's part `mutants` runs it")
 IN_SOAK = Listed(cannot="the soak runs it")
 PEERS = Listed(cannot="downloads torch and measures for minutes")
 MATRIX = Listed(cannot="downloads torch and builds for many minutes")
@@ -104,6 +105,7 @@ LISTED = {
         Listed(cannot="needs that build"),
     ("CONTRIBUTING.md", "ci/test"): Listed(cannot="the tests themselves"),
     ("CONTRIBUTING.md", "ci/test --soak list"): BUILDS,
+    ("CONTRIBUTING.md", "ci/mutants"): MUTANTS,
     ("CONTRIBUTING.md", "ci/test --soak random 60"): Listed(cannot="a part of the soak, of many minutes"),
     ("CONTRIBUTING.md", "ci/wheel"): IN_SOAK,
     ("CONTRIBUTING.md", "ci/wheel catalogue"): IN_SOAK,
@@ -119,6 +121,9 @@ LISTED = {
     ("CONTRIBUTING.md", "ci/lint"): Listed(cannot="runs clang-tidy for minutes; lint.sources_are_formatted runs the rest"),
     ("docs/architecture.md", "ci/bootstrap fuzz"): FUZZ,
     ("docs/architecture.md", "ci/fuzz"): FUZZ,
+    ("docs/architecture.md", "ci/mutants"): MUTANTS,
+    ("docs/architecture.md", "ci/mutants --paths harness/diff --number 50"): MUTANTS,
+    ("docs/architecture.md", "ci/mutants --only 5f01c2aa"): MUTANTS,
     ("docs/architecture.md", "ci/fuzz journal 1000000"): FUZZ,
     ("CONTRIBUTING.md", "ci/check-docs"): Listed(cannot="docs.quote_the_program runs it"),
     ("docs/ci.md", "python3 ci/github/comment.py run/report.md --key my-report"):
