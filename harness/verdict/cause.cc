@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "reports/record/differing_settings.h"
 #include "reports/record/mismatch_table.h"
 
 namespace lockstep {
@@ -71,15 +71,12 @@ bool is_of_update(const JobRecord& job, const Finding& parting) {
 
 /// "AdamW.lr is 0.001 on rank 0 and 0.002 on rank 1"; empty: hyperparameters are the same.
 std::string other_settings(const JobRecord& job) {
-  std::map<std::string, std::vector<std::string>> values;
-  for (const Setting& one : job.configuration) {
-    const bool is_of_optimizer = one.name.find('.') != std::string::npos;
-    if (!is_of_optimizer) continue;
-    values[one.name].push_back(fmt::format("{} on {}", one.value, ranks_in_words(one.ranks)));
-  }
   std::vector<std::string> differing;
-  for (const auto& [name, holders] : values) {
-    if (holders.size() < 2) continue;
+  for (const auto& [name, values] : differing_hyperparameters_of(job)) {
+    std::vector<std::string> holders;
+    for (const Setting& one : values) {
+      holders.push_back(fmt::format("{} on {}", one.value, ranks_in_words(one.ranks)));
+    }
     differing.push_back(fmt::format("{} is {}", name, fmt::join(holders, " and ")));
   }
   return fmt::format("{}", fmt::join(differing, "; "));

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -30,6 +29,7 @@
 #include "harness/verdict/repetition.h"
 #include "harness/verdict/shared_samples.h"
 #include "harness/verdict/symptom.h"
+#include "reports/record/differing_settings.h"
 #include "reports/record/mismatch_table.h"
 
 namespace lockstep {
@@ -252,15 +252,6 @@ std::map<std::string, std::int64_t> ended_of(Kind kind, const Judgement& judgeme
   return ended;
 }
 
-/// Whether optimizers have other hyperparameters on some ranks. Settings of processes, whose names
-/// have no point, do not count.
-bool do_settings_differ(const JobRecord& job) {
-  std::set<std::string> names;
-  return std::any_of(job.configuration.begin(), job.configuration.end(), [&](const Setting& one) {
-    return one.name.find('.') < std::string::npos && !names.insert(one.name).second;
-  });
-}
-
 std::string hint_at_machines(const JobRecord& job) {
   return fmt::format(
       "`lockstep report DIR DIR...` with the folders of all machines judges the whole job: {} ran "
@@ -298,7 +289,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   judged.is_job = true;
   judged.evidence = evidence.of(job);
   judged.agree_every = job.agree_every;
-  judged.settings_differ = do_settings_differ(job);
+  judged.settings_differ = !differing_hyperparameters_of(job).empty();
   judged.traffic = job.traffic;
   judged.traffic_in_steps = job.traffic_in_steps;
   if (!begins_apart(job, *judged.evidence)) judged.unshared = unshared_tensors(judged);

@@ -10,6 +10,7 @@
 
 #include "reports/base/plain_text.h"
 #include "reports/formats/shown_findings.h"
+#include "reports/record/differing_settings.h"
 #include "reports/record/mismatch_table.h"
 #include "reports/record/result.h"
 
@@ -69,15 +70,14 @@ std::string traffic_in_words(const JobRecord& job, std::int64_t step) {
 }
 
 /// Settings with several values: "ranks differ in AdamW.lr: 0.001 on ranks 0,2, 0.002 on rank 1".
-std::vector<std::string> differing_settings(const JobRecord& job) {
-  std::map<std::string, std::vector<std::string>> values;
-  for (const Setting& one : job.configuration) {
-    values[one.name].push_back(fmt::format(
-        "{} on rank{} {}", one.value, one.ranks.size() == 1 ? "" : "s", fmt::join(one.ranks, ",")));
-  }
+std::vector<std::string> differing_settings_in_words(const JobRecord& job) {
   std::vector<std::string> lines;
-  for (const auto& [name, holders] : values) {
-    if (holders.size() < 2) continue;
+  for (const auto& [name, values] : differing_settings(job)) {
+    std::vector<std::string> holders;
+    for (const Setting& one : values) {
+      holders.push_back(fmt::format("{} on rank{} {}", one.value, one.ranks.size() == 1 ? "" : "s",
+                                    fmt::join(one.ranks, ",")));
+    }
     lines.push_back(fmt::format("ranks differ in {}: {}", name, fmt::join(holders, ", ")));
   }
   return lines;
@@ -90,9 +90,7 @@ std::vector<std::string> unreduced_in_words(const JobRecord& job) {
   if (verdict_of(job) == Verdict::holds) return lines;
   for (const Unreduced& one : job.unreduced) {
     if (one.explains || one.parameters.empty()) continue;
-    const std::size_t more = one.parameters.size() - 1;
-    lines.push_back(fmt::format("at the same time, {}{}: {}", one.parameters.front(),
-                                more > 0 ? fmt::format(" and {} more", more) : "",
+    lines.push_back(fmt::format("at the same time, {}: {}", listed(one.parameters, 1),
                                 cause_in_words(one, one.first_step)));
   }
   return lines;
@@ -426,7 +424,7 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
   add(lines, unreduced_in_words(job));
   add(lines, unobserved_in_words(job));
   add(lines, skips_in_words(job));
-  add(lines, differing_settings(job));
+  add(lines, differing_settings_in_words(job));
   for (const std::string& note : job.notes) lines.push_back("note: " + note);
   return lines;
 }

@@ -9,7 +9,6 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 import unittest.mock
 
@@ -17,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "ci"))
 import mutant_operators
+from small_project import SmallProject
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.25)
@@ -133,20 +133,13 @@ class Operators(unittest.TestCase):
         self.assertEqual(len({mutant.id for mutant in mutants}), 2)
 
 
-class Mutants(unittest.TestCase):
+class Mutants(SmallProject):
+    files = FILES
+
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = pathlib.Path(folder.name).resolve() / "project"
-        for name, text in FILES.items():
-            self.write(name, text)
+        super().setUp()
         shutil.copy(ROOT / "ci/mutants.cmake", self.root / "ci")
         subprocess.run(["git", "init", "-q"], cwd=self.root, check=True)
-
-    def write(self, name, text):
-        file = self.root / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
 
     def mutated(self, *arguments):
         """What the command says, with the text that it exits with, if any."""

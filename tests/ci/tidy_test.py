@@ -10,9 +10,10 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 import unittest.mock
+
+from small_project import SmallProject
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROJECT = """
@@ -48,22 +49,15 @@ def load(root):
     return module
 
 
-class Tidy(unittest.TestCase):
+class Tidy(SmallProject):
+    files = FILES
+
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = pathlib.Path(folder.name).resolve() / "project"
-        for name, text in FILES.items():
-            self.write(name, text)
+        super().setUp()
         shutil.copy(ROOT / ".clang-tidy", self.root)
-        variables = unittest.mock.patch.dict(os.environ, {"XDG_CACHE_HOME": folder.name + "/cache"})
+        variables = unittest.mock.patch.dict(os.environ, {"XDG_CACHE_HOME": self.folder + "/cache"})
         variables.start()
         self.addCleanup(variables.stop)
-
-    def write(self, name, text):
-        file = self.root / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
 
     def git(self, *command):
         subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *command], cwd=self.root, check=True,

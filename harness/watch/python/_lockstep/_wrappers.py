@@ -164,7 +164,8 @@ class Wrappers:
     def facts(self):
         """Of the steps so far; last step 0: it goes on."""
         return [{**fact, "first_step": wrapper.first if wrapper else 1,
-                 "last_step": wrapper.last if wrapper and wrapper.is_over else 0} for fact, wrapper in self._facts]
+                 "last_step": wrapper.last if wrapper and wrapper.is_over else 0} for fact, wrapper in self._facts
+                if wrapper is None or wrapper.first]  # else it has reduced since then
 
     def _facts_of(self, parameters):
         parameters = [(tensor, name) for tensor, name in parameters if tensor.requires_grad]
