@@ -405,6 +405,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   if (stall) take_stall(job, *stall);
   take_facts(job, facts);
   job.command_error = facts.empty() ? first_error(errors) : "";
+  job.reach = facts.empty() && end ? reach_of_processes(files) : Reach::unknown;
   job.has_expected_error = has_expected_error(job);
   if (job.processes > 0) {
     seal(job, files, end.has_value());

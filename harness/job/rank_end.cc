@@ -110,9 +110,14 @@ std::string detail_of(const RankEndFacts& facts) {
   if (facts.trains_on) return "it trains on";
   if (is_unobserved(facts)) return "no longer observed: " + facts.hook_failure;
   if (has_aborted(facts)) {
-    return fmt::format("aborted {}in {}",
-                       facts.aborted_call.empty() ? "" : "at its " + facts.aborted_call + " ",
-                       *facts.aborted_in);
+    const std::string& frame = *facts.aborted_in;  // "main, train.py:65"
+    if (frame.empty()) return "aborted";
+    const std::size_t comma = frame.rfind(", ");
+    return fmt::format(
+        "aborted {}in {}", facts.aborted_call.empty() ? "" : "at its " + facts.aborted_call + " ",
+        comma == std::string::npos
+            ? frame
+            : fmt::format("{} ({})", frame.substr(0, comma), frame.substr(comma + 2)));
   }
   if (was_killed(facts)) {
     const std::string name = signal_name(facts.signal);

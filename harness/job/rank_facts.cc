@@ -1,6 +1,7 @@
 #include "harness/job/rank_facts.h"
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -195,6 +196,16 @@ std::string first_error(const std::map<std::int64_t, ErrorWithoutStep>& errors) 
     return std::pair(one.second.rank.empty(), std::string_view(one.second.rank));
   });
   return first == errors.end() ? "" : first->second.error;
+}
+
+Reach reach_of_processes(const std::filesystem::path& folder) {
+  std::ifstream file(folder / "watch.loaded");
+  Reach reach = Reach::no_python;
+  for (std::string line; std::getline(file, line);) {
+    if (line == "torch") return Reach::no_step;
+    reach = Reach::no_torch;
+  }
+  return reach;
 }
 
 std::map<std::int64_t, int> signals_of_processes(const std::filesystem::path& folder) {

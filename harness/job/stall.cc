@@ -262,6 +262,13 @@ ExitCause cause_of(StalledState state) {
   return state == StalledState::stopped ? ExitCause::stopped : ExitCause::no_progress;
 }
 
+/// "train.py:53" of "load_batch, train.py:53", a frame of the stack; empty: it is in native code.
+std::string line_of(const StalledRank& rank) {
+  const bool is_frame = std::ranges::find(rank.stack, rank.place) != rank.stack.end();
+  const std::size_t comma = rank.place.rfind(", ");
+  return is_frame && comma != std::string::npos ? rank.place.substr(comma + 2) : "";
+}
+
 /// The end of a rank of a job that hangs.
 void set_hung(const Stall& stall, const StalledRank& rank, RankExit& end) {
   end.kind = ExitKind::unfinished;
@@ -269,6 +276,7 @@ void set_hung(const Stall& stall, const StalledRank& rank, RankExit& end) {
   end.step = rank.steps + 1;
   end.is_after_step = false;
   end.cause = cause_of(rank.state);
+  end.place = line_of(rank);
   if (end.cause != ExitCause::no_progress) return;
   end.ended_ns = stall.seen_ns;
   end.limit_s = stall.limit_s;

@@ -44,11 +44,17 @@ void learn_names(const CollectiveMismatch& mismatch, Redaction& redaction) {
   }
 }
 
-/// "aborted in main, train.py:65": the place.
+/// The place in "no progress for 4 s, in main, train.py:65" and "aborted in main (train.py:65)".
 void learn_detail(const std::string& detail, Redaction& redaction) {
   constexpr std::string_view kIn = "in ";
   const std::size_t at = detail.find(kIn);
-  if (at != detail.npos) learn_place(detail.substr(at + kIn.size()), redaction);
+  if (at == detail.npos) return;
+  std::string place = detail.substr(at + kIn.size());
+  if (const std::size_t bracket = place.find(" ("); bracket != place.npos && place.ends_with(')')) {
+    place.replace(bracket, 2, ", ");
+    place.pop_back();
+  }
+  learn_place(place, redaction);
 }
 
 }  // namespace
@@ -151,6 +157,9 @@ void learn_names(const JobRecord& job, Redaction& redaction) {
   for (const RankExit& end : job.exits) {
     learn_detail(end.detail, redaction);
     learn_place(end.place, redaction);
+    for (const std::string& frame : end.stack) {  // the heading names the function of the place
+      if (!end.place.empty() && frame.ends_with(", " + end.place)) learn_place(frame, redaction);
+    }
   }
   if (job.mismatch) learn_names(*job.mismatch, redaction);
 }

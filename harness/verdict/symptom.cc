@@ -12,8 +12,10 @@
 #include "harness/judge/rank_exits.h"
 #include "harness/judge/ranks/exits.h"
 #include "harness/judge/values/finiteness.h"
+#include "harness/verdict/job_ending.h"
 #include "reports/base/names.h"
 #include "reports/base/plain_text.h"
+#include "reports/record/mismatch_table.h"
 
 namespace lockstep {
 
@@ -22,31 +24,11 @@ namespace {
 /// A line has no room for a page-long error.
 constexpr std::size_t kMostOfAnError = 300;
 
-/// The most informative culprit: a rank that raised, in the earliest step, with the lowest number.
-/// The order in which ranks ended is a matter of chance.
-const RankExit* telling_end(const CellFacts& facts) {
-  const std::vector<const RankExit*>& found = facts.unexplained;
-  const auto order = [](const RankExit* end) {
-    return std::tuple(end->kind != ExitKind::raised, end->step, end->rank);
-  };
-  const auto first =
-      std::min_element(found.begin(), found.end(),
-                       [&](const RankExit* a, const RankExit* b) { return order(a) < order(b); });
-  return first == found.end() ? nullptr : *first;
-}
-
-/// " after a wrong step 1"; empty if no step before `step` is known to be wrong.
-std::string after_wrong_step(std::int64_t wrong_step, std::int64_t step) {
-  const bool is_before = wrong_step > 0 && wrong_step < step;
-  return is_before ? fmt::format(" after a wrong step {}", wrong_step) : "";
-}
-
-Symptom error_of(const CellFacts& facts, const RankExit& end, std::int64_t wrong_step) {
+Symptom error_of(const RankExit& end, std::int64_t wrong_step) {
   Symptom symptom;
   symptom.step = end.step;
   symptom.wrong_step = wrong_step;
-  symptom.error = beginning(facts.is_job ? telling_sentences(end.error) : first_sentence(end.error),
-                            kMostOfAnError);
+  symptom.error = beginning(first_sentence(end.error), kMostOfAnError);
   const std::string late = after_wrong_step(wrong_step, end.step);
   symptom.kind = late.empty() ? SymptomKind::raised : SymptomKind::raised_late;
   symptom.text = fmt::format("raised {}{}: {}", end_in_words(end), late,
@@ -64,17 +46,6 @@ Symptom not_finished(const CellFacts& facts, const RankExit& end, std::int64_t w
   if (const std::size_t more = facts.culprits.size() - 1; more > 0) {
     symptom.text += fmt::format(", and {} more {}", more, more == 1 ? "rank" : "ranks");
   }
-  return symptom;
-}
-
-/// For a job of which a rank left the others.
-Symptom left_alone(const CellFacts& facts, std::int64_t wrong_step) {
-  Symptom symptom;
-  symptom.kind = SymptomKind::not_finished;
-  symptom.step = facts.unexplained.front()->step;
-  symptom.wrong_step = wrong_step;
-  symptom.text = fmt::format("not finished: {}{}", leaving_in_words(facts),
-                             after_wrong_step(wrong_step, symptom.step));
   return symptom;
 }
 
@@ -105,6 +76,14 @@ Symptom never_trained_outcome(const std::vector<std::string>& names,
   if (names.size() > 1) symptom.text += fmt::format(" and {} more", names.size() - 1);
   if (parting) symptom.text += ", and " + difference_in_words(*parting);
   return symptom;
+}
+
+/// Of a job: " (4 of 4 gradients; rank 1 against ranks 0,2,3)"; empty: it was not counted.
+std::string extent_in_words(const Finding& finding) {
+  if (finding.compared == 0) return "";
+  const std::string parties = parties_in_words(finding);
+  return fmt::format(" ({} of {} {}{}{})", finding.tensors.size(), finding.compared,
+                     plural(*finding.claim.kind), parties.empty() ? "" : "; ", parties);
 }
 
 /// `wrong`: the first wrong value; empty if ranks only differ from each other.
@@ -163,7 +142,7 @@ Symptom became_not_finite(const Finding& finding) {
 
 /// For a cell whose ranks finished with wrong values; empty if none was seen.
 std::optional<Symptom> symptom_of_values(const WrongValues& wrong,
-                                         const std::vector<ClaimResult>& results) {
+                                         const std::vector<ClaimResult>& results, bool is_job) {
   const std::int64_t wrong_step = first_damage(results);
   if (!wrong.never_trained.empty()) {
     return never_trained_outcome(wrong.never_trained, wrong.parting, wrong_step);
@@ -181,6 +160,9 @@ std::optional<Symptom> symptom_of_values(const WrongValues& wrong,
       symptom.text = fmt::format("ranks differ before step {} (initial weights): {}", first->step,
                                  first->tensor);
     }
+    const bool is_its =
+        first && first->step == wrong.parting->step && first->tensor == wrong.parting->tensor;
+    if (is_its && is_job) symptom.text += extent_in_words(*first);
     return symptom;
   }
   const Finding* finding = first_finding(results, Predicate::equal_reference);
@@ -232,21 +214,27 @@ Symptom undecided(const std::vector<ClaimResult>& results, const std::string& pr
 
 }  // namespace
 
+std::string after_wrong_step(std::int64_t wrong_step, std::int64_t step) {
+  const bool is_before = wrong_step > 0 && wrong_step < step;
+  return is_before ? fmt::format(" after a wrong step {}", wrong_step) : "";
+}
+
 Symptom symptom_of(const CellFacts& facts, const std::vector<ClaimResult>& results,
                    const WrongValues& values) {
   const CollectiveAnalysis& analysis = facts.analysis;
   const std::int64_t wrong_step = first_damage(results);
-  if (facts.leaver) return left_alone(facts, wrong_step);
-  if (const RankExit* end = telling_end(facts)) {
-    return end->kind == ExitKind::raised ? error_of(facts, *end, wrong_step)
+  if (facts.is_job) {
+    if (auto ending = ending_of_job(facts, wrong_step)) return *ending;
+  } else if (const RankExit* end = telling_end(facts)) {
+    return end->kind == ExitKind::raised ? error_of(*end, wrong_step)
                                          : not_finished(facts, *end, wrong_step);
   }
-  if (!analysis.blocking.empty() && !facts.all_finished) {
+  if (!facts.is_job && !analysis.blocking.empty() && !facts.all_finished) {
     return unmet(analysis.blocking.front(), wrong_step);
   }
   const bool is_mismatched = analysis.missed && is_difference_of_calls(analysis.missed->fault);
   if (keeps_every_claim(results)) return is_mismatched ? unmet(*analysis.missed, 0) : right();
-  if (auto wrong = symptom_of_values(values, results)) return *wrong;
+  if (auto wrong = symptom_of_values(values, results, facts.is_job)) return *wrong;
   if (auto exceeded = exceeded_memory(results)) return *exceeded;
   if (is_mismatched) return unmet(*analysis.missed, 0);
   if (first_finding(results, Predicate::collectives_match)) return unmet(*analysis.missed, 0);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,9 @@ namespace lockstep {
 /// takes precedence over wrong values, values over memory, and violated claims over undecided ones.
 Symptom symptom_of(const CellFacts& facts, const std::vector<ClaimResult>& results,
                    const WrongValues& values);
+
+/// " after a wrong step 1"; empty if no step before `step` is known to be wrong.
+std::string after_wrong_step(std::int64_t wrong_step, std::int64_t step);
 
 /// For a job whose values are right. `same`: the finding about the samples of its ranks.
 Symptom symptom_of_samples(const Finding& same);

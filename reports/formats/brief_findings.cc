@@ -54,18 +54,6 @@ Findings value_findings(const Execution& execution) {
   return found;
 }
 
-/// "; ranks 0,2,3 against rank 1"; empty if there are two ranks.
-std::string parties(const Finding& finding) {
-  const auto& groups = finding.groups;
-  const bool is_alone = std::all_of(groups.begin(), groups.end(),
-                                    [](const auto& group) { return group.size() == 1; });
-  if (is_alone && groups.size() <= 2) return "";
-  if (is_alone) return "; no two ranks agree";
-  std::vector<std::string> words;
-  for (const std::vector<int>& group : groups) words.push_back(ranks_in_words(group));
-  return fmt::format("; {}", fmt::join(words, " against "));
-}
-
 std::string_view attribution_in_words(GradientAttribution attribution) {
   switch (attribution) {
     case GradientAttribution::own:
@@ -100,7 +88,8 @@ std::string difference_between_ranks(const Finding& finding) {
       text += fmt::format(" (max {:.3g})", finding.last_worst_difference);
     }
   }
-  return text + parties(finding);
+  const std::string parties = parties_in_words(finding);
+  return parties.empty() ? text : text + "; " + parties;
 }
 
 std::string ratio_in_words(const Finding& finding) {

@@ -223,11 +223,73 @@ std::string why_undecided(const JobRecord& job) {
   return job.results.empty() ? "nothing was claimed" : "its ranks were ended before they finished";
 }
 
+/// What a command did, of which nothing was observed.
+std::string_view reach_in_words(Reach reach) {
+  switch (reach) {
+    case Reach::no_python:
+      return "no Python of the command loaded the hook; `python -I`, -E and -S skip it, and ssh or "
+             "a "
+             "container may drop PYTHONPATH";
+    case Reach::no_torch:
+      return "no Python of the command imported torch";
+    case Reach::no_step:
+      return "torch was imported, but no torch.optim.Optimizer stepped; one of your own has to be "
+             "derived from it";
+    case Reach::unknown:
+      break;
+  }
+  return "no optimizer of torch stepped in a Python process that loads the hook";
+}
+
+std::string nothing_observed(const JobRecord& job) {
+  constexpr std::size_t kMostOfAnError = 200;
+  constexpr int kOfSignals = 128;
+  const int status = job.command_status.value_or(0);
+  if (status == 0) return fmt::format("NOTHING OBSERVED: {}", reach_in_words(job.reach));
+  std::string text =
+      fmt::format("NOTHING OBSERVED: the command {} before an optimizer of torch stepped",
+                  status > kOfSignals ? fmt::format("was ended by signal {}", status - kOfSignals)
+                                      : fmt::format("ended with status {}", status));
+  if (!job.command_error.empty()) {
+    return text + ": " + beginning(job.command_error, kMostOfAnError);
+  }
+  // A Python that a signal ended may not have come to what it was started for.
+  const bool is_telling =
+      status <= kOfSignals && (job.reach == Reach::no_python || job.reach == Reach::no_torch);
+  return is_telling ? fmt::format("{}: {}", text, reach_in_words(job.reach)) : text;
+}
+
+/// Whether ranks met and finished, and none of them stepped.
+bool has_no_step(const JobRecord& job) {
+  return job.steps.count == 0 && all_finished(job.exits) && !job.exits.empty() &&
+         job.unsealed.empty();
+}
+
+bool is_named_by_its_ending(const JobRecord& job) {
+  const SymptomKind kind = job.symptom.kind;
+  return job.faults.empty() && (kind == SymptomKind::hung || kind == SymptomKind::killed ||
+                                kind == SymptomKind::raised || kind == SymptomKind::raised_late);
+}
+
+/// "HANG in step 3: ..." of "hang in step 3: ...".
+std::string with_capitals(std::string text) {
+  for (char& c : text) {
+    if (c < 'a' || c > 'z') break;
+    c = static_cast<char>(c - 'a' + 'A');
+  }
+  return text;
+}
+
+std::string violation_in_words(const JobRecord& job) {
+  if (is_named_by_its_ending(job)) return with_capitals(job.symptom.text);
+  return fmt::format("FAILED: {}", job.faults.empty() ? job.symptom.text : job.faults.front());
+}
+
 /// Whether its ranks agree, whatever was expected.
 std::string verdict_in_words(const JobRecord& job) {
   switch (verdict_of(job)) {
     case Verdict::violated:
-      return fmt::format("FAILED: {}", job.faults.empty() ? job.symptom.text : job.faults.front());
+      return violation_in_words(job);
     case Verdict::undecided:
       break;
     case Verdict::holds:
@@ -243,11 +305,17 @@ std::string verdict_in_words(const JobRecord& job) {
   if (was_only_interrupted(job) && job.steps.count > 0) {
     return fmt::format("INTERRUPTED after step {}; in lockstep until then", job.steps.last);
   }
+  if (has_no_step(job)) {
+    return fmt::format("NOTHING OBSERVED on {}: {}", counted(job.world_size, "rank"),
+                       reach_in_words(Reach::no_step));
+  }
   return "UNDECIDED: " + agreement_so_far(job) + why_undecided(job);
 }
 
 /// "ranks differ from step 1 on" of "FAILED: ranks differ from step 1 on"; "interrupted after ...".
-std::string without_verdict(const std::string& words) {
+std::string without_verdict(const JobRecord& job) {
+  const std::string words = verdict_in_words(job);
+  if (verdict_of(job) == Verdict::violated && is_named_by_its_ending(job)) return job.symptom.text;
   constexpr std::string_view kInterrupted = "INTERRUPTED ";
   if (words.starts_with(kInterrupted)) return "interrupted " + words.substr(kInterrupted.size());
   for (const std::string_view verdict : {"FAILED: ", "UNDECIDED: "}) {
@@ -364,17 +432,6 @@ std::vector<std::string> attempts_in_words(const JobRecord& job) {
   return lines;
 }
 
-std::string nothing_observed(const JobRecord& job) {
-  const int status = job.command_status.value_or(0);
-  if (status == 0) {
-    return "NOTHING OBSERVED: no optimizer of torch stepped in a Python process that loads the "
-           "hook";
-  }
-  return fmt::format(
-      "NOTHING OBSERVED: the command ended with status {} before an optimizer of torch stepped{}{}",
-      status, job.command_error.empty() ? "" : ": ", job.command_error);
-}
-
 }  // namespace
 
 std::string title_of(const JobRecord& job) {
@@ -399,11 +456,9 @@ std::string heading_of(const JobRecord& job) {
     case ExitStatus::as_expected:
       return fmt::format("as expected ({}): {}", expected, job.symptom.text);
     case ExitStatus::failed:
-      return fmt::format("NOT AS EXPECTED ({}): {}", expected,
-                         without_verdict(verdict_in_words(job)));
+      return fmt::format("NOT AS EXPECTED ({}): {}", expected, without_verdict(job));
     default:
-      return fmt::format("UNDECIDED (expected: {}): {}", expected,
-                         without_verdict(verdict_in_words(job)));
+      return fmt::format("UNDECIDED (expected: {}): {}", expected, without_verdict(job));
   }
 }
 

@@ -122,6 +122,10 @@ CaseType type_by_symptom(const Execution& execution) {
     case SymptomKind::raised:
     case SymptomKind::raised_late:
       return CaseType::error_raised;
+    case SymptomKind::hung:
+      return CaseType::hang;
+    case SymptomKind::killed:
+      return CaseType::rank_died;
     case SymptomKind::not_finished:
       return std::any_of(execution.exits.begin(), execution.exits.end(), is_death)
                  ? CaseType::rank_died

@@ -109,7 +109,8 @@ struct RankExit {
   ExitCause cause = ExitCause::none;
   /// Of a watched job, whose steps begin with an update: that of `step` had ended.
   bool is_after_step = false;
-  std::string place = {};  ///< of `error`, in the user's code: "train.py:31"; empty: unknown
+  /// Of `error`, or where it hangs, in the user's code: "train.py:31"; empty: unknown.
+  std::string place = {};
   StepPart during = StepPart::unknown;  ///< of `error`, in a watched job
   /// Where it was, innermost first: "forward, model.py:31"; empty: unknown. Of a watched job.
   std::vector<std::string> stack = {};

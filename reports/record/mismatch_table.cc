@@ -1,6 +1,7 @@
 #include "reports/record/mismatch_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -73,6 +74,17 @@ std::string moment_of(const CollectiveRow& row, std::int64_t last_step) {
 }
 
 }  // namespace
+
+std::string parties_in_words(const Finding& finding) {
+  const auto& groups = finding.groups;
+  const bool is_alone = std::all_of(groups.begin(), groups.end(),
+                                    [](const auto& group) { return group.size() == 1; });
+  if (is_alone && groups.size() <= 2) return "";
+  if (is_alone) return "no two ranks agree";
+  std::vector<std::string> words;
+  for (const std::vector<int>& group : groups) words.push_back(ranks_in_words(group));
+  return fmt::format("{}", fmt::join(words, " against "));
+}
 
 std::string ranks_in_words(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";

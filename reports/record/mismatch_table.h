@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "reports/record/collective_mismatch.h"
+#include "reports/record/finding.h"
 
 namespace lockstep {
 
@@ -20,5 +21,8 @@ std::vector<std::string> mismatch_lines(const CollectiveMismatch& missed);
 
 /// "rank 1", "ranks 0,2", "ranks 0-63": more than three consecutive ranks become a range.
 std::string ranks_in_words(const std::vector<int>& ranks);
+
+/// "ranks 0,2,3 against rank 1", "no two ranks agree"; empty if there are two ranks.
+std::string parties_in_words(const Finding& finding);
 
 }  // namespace lockstep

@@ -418,6 +418,7 @@ struct Fields<JobRecord> {
                  field("skipped_by", &JobRecord::skipped_by),
                  field("unreduced", &JobRecord::unreduced),
                  field("command_error", &JobRecord::command_error),
+                 field("reach", &JobRecord::reach),
                  field("demands", &JobRecord::demands), field("perturbed", &JobRecord::perturbed),
                  field("has_expected_error", &JobRecord::has_expected_error),
                  field("earlier_attempts", &JobRecord::earlier_attempts)));

@@ -23,6 +23,18 @@ namespace lockstep {
 inline constexpr std::string_view kSchemaName = "lockstep.record";
 inline constexpr std::string_view kSchemaVersion = "1.0";
 
+/// How far the processes of a watched command came in which nothing was observed.
+///   no_python  none of them was a Python that loads the hook
+///   no_torch   none imported torch
+///   no_step    torch was imported, and no optimizer of it stepped
+enum class Reach { unknown, no_python, no_torch, no_step };
+
+template <>
+struct Names<Reach> {
+  static constexpr std::array<std::string_view, 4> values{"unknown", "no python", "no torch",
+                                                          "no step"};
+};
+
 /// One expectation of a cell, compared with the findings.
 struct Check {
   enum class Result { found, missed, false_alarm, as_promised, undecided };
@@ -275,6 +287,7 @@ struct JobRecord : Execution {
   /// The error that ended a process of the command before an optimizer stepped in any; empty: none
   /// is known.
   std::string command_error = {};
+  Reach reach = Reach::unknown;  ///< of the command; unknown once a rank was observed
   JobDemands demands = {};
   /// Parameters whose initial values were moved by a unit in the last place (`watch --perturb`), on
   /// the rank with fewest; absent: nobody asked for it.

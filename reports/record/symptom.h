@@ -25,6 +25,8 @@ namespace lockstep {
 ///                     known to be wrong
 ///   became_not_finite no error; parameters became NaN or infinite
 ///   same_samples      values are right; all ranks saw the same samples
+///   hung              no rank of a watched job made progress; a cell's ranks are not_finished
+///   killed            a signal ended a rank of a watched job, likewise
 enum class SymptomKind {
   right,
   raised,
@@ -38,16 +40,18 @@ enum class SymptomKind {
   not_applicable,
   mismatched,
   became_not_finite,
-  same_samples
+  same_samples,
+  hung,
+  killed
 };
 
 template <>
 struct Names<SymptomKind> {
-  static constexpr std::array<std::string_view, 13> values{
+  static constexpr std::array<std::string_view, 15> values{
       "right",           "raised",         "raised late",    "ranks differ",
       "agree but wrong", "never trained",  "exceeds memory", "not finished",
       "undecided",       "not applicable", "mismatched",     "became not finite",
-      "same samples"};
+      "same samples",    "hung",           "killed"};
 };
 
 /// The symptom of a cell, with the evidence that fits on a line.

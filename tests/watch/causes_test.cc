@@ -115,9 +115,10 @@ TEST_F(Causes, AreToldBesideWhatIsUndecided) {
 
 TEST_F(Causes, NameOtherHyperparameters) {
   const auto [status, text] = told_of("rate");
-  expect_cause(status, text,
-               "ranks differ from step 1 on: first.weight. Cause: SGD.lr is 0.05 on "
-               "rank 0 and 0.1 on rank 1");
+  expect_cause(
+      status, text,
+      "ranks differ from step 1 on: first.weight (6 of 6 parameters). Cause: SGD.lr is 0.05 on "
+      "rank 0 and 0.1 on rank 1");
 }
 
 TEST_F(Causes, AreNoneOfTrainingsThatReduceByHand) {

@@ -203,7 +203,7 @@ TEST_F(CreatedJob, TellsTheErrorOfARank) {
   const JobRecord job = judged();
   EXPECT_EQ(verdict_of(job), Verdict::violated);
   EXPECT_EQ(job.exits.at(1).error, "ValueError: no batch");
-  EXPECT_EQ(job.symptom.text, "raised in step 1: ValueError: no batch");
+  EXPECT_EQ(job.symptom.text, "raised on rank 1 in step 1: ValueError: no batch");
 }
 
 /// Steps begin with the update, so an error in the forward pass of step 2 comes after step 1.
@@ -217,7 +217,7 @@ TEST_F(CreatedJob, TellsWhetherTheUpdateOfTheLastStepHadEnded) {
     EXPECT_EQ(lockstep_watch_close(watch), 0);
   }
   const JobRecord job = judged();
-  EXPECT_EQ(job.symptom.text, "raised after step 1: ValueError: no batch");
+  EXPECT_EQ(job.symptom.text, "raised on rank 1 after step 1: ValueError: no batch");
   EXPECT_TRUE(job.exits.at(1).is_after_step);
   EXPECT_FALSE(job.exits.at(0).is_after_step);
 }

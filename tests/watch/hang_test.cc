@@ -64,21 +64,23 @@ const std::vector<Hang>& hangs() {
        "ddp",
        "--on-stall kill",
        1,
-       {"rank 1 never entered collective 8 of the group world in step 3, allreduce",
+       {"HANG in step 3: rank 1 is in load_next_batch (hanging_training.py:",
+        "; rank 0 waits for it in an all-reduce (hanging_training.py:",
+        "Rank 1 never entered collective 8 of the group world in step 3, allreduce",
         in_line("load_next_batch", "# asleep")}},
       {"asleep_with_collectives_by_hand",
        "asleep",
        "by_hand",
        "--on-stall kill --expect hangs",
        0,
-       {"rank 1 never entered collective", at("dist.all_reduce(parameter.grad)"),
+       {"Rank 1 never entered collective", at("dist.all_reduce(parameter.grad)"),
         in_line("load_next_batch", "# asleep")}},
       {"asleep_when_forked",
        "asleep",
        "ddp",
        "--on-stall kill",
        1,
-       {"not finished: rank 1 never entered collective 8 of the group world in step 3",
+       {"HANG in step 3: rank 1 is in load_next_batch (hanging_training.py:",
         in_line("load_next_batch", "# asleep")},
        "multiprocessing_ranks.py fork"},
       {"a_batch_less",
@@ -86,54 +88,62 @@ const std::vector<Hang>& hangs() {
        "ddp",
        "--on-stall kill",
        1,
-       {"ranks disagree on the operation of collective 11 of the group world in step 6",
+       {"Ranks disagree on the operation of collective 11 of the group world in step 6",
         "rank 1 calls barrier at " + at("# the last")}},
       {"holds_the_interpreter",
        "busy",
        "ddp",
        "--on-stall kill",
        1,
-       {"rank 1 never entered collective 8 of the group world", "rank 1: no progress for",
+       {"Rank 1 never entered collective 8 of the group world", "rank 1: no progress for",
         "its hook did not answer, in load_next_batch"}},
       {"stopped",
        "stopped",
        "ddp",
        "--on-stall kill",
        1,
-       {"rank 1 did not finish (its process was stopped by a signal)"}},
-      {"killed", "killed", "ddp", "--on-stall kill", 137, {"rank 1 did not finish"}},
+       {"HANG in step 3: the process of rank 1 was stopped by a signal"}},
+      {"killed",
+       "killed",
+       "ddp",
+       "--on-stall kill",
+       137,
+       {"KILLED: rank 1, by SIGKILL (out of memory?), after step 2"}},
       {"rendezvous",
        "rendezvous",
        "ddp",
        "--on-stall kill",
        1,
-       {"rank 1 never joined the group world; rank 0 waited there", "rank 1: no progress for",
+       {"HANG in step 1: rank 1 is in main (hanging_training.py:",
+        "rank 0 waits for it to join the group world (hanging_training.py:",
+        "Rank 1 never joined the group world; rank 0 waited there", "rank 1: no progress for",
         in_line("main", "# before the rendezvous")}},
       {"order_of_subgroups",
        "order",
        "ddp",
        "--on-stall kill",
        1,
-       {"ranks 0,1 wait for each other in several groups", at("group=group")}},
+       {"HANG in step 3: rank 0 waits for rank 1 in an all-reduce of group 1 (hanging_training.py:",
+        "Ranks 0,1 wait for each other in several groups", at("group=group")}},
       {"root",
        "root",
        "ddp",
        "--on-stall kill",
        1,
-       {"not finished: ranks 0,1 are all in collective",
+       {"HANG in step 3: ranks 0,1 are all in a broadcast (hanging_training.py:",
         "broadcast float [4] at " + at("# each rank is the root"), "and none leaves it"}},
       {"shapes",
        "shapes",
        "ddp",
        "",
        1,
-       {"rank 0 did not finish (aborted at its all_reduce in main, hanging_training.py:"}},
+       {"aborted at its all_reduce in main (hanging_training.py:"}},
       {"branch_of_one_rank",
        "branch",
        "by_hand",
        "",
        1,
-       {"rank 0 did not finish (aborted at its all_reduce in main, " +
+       {"aborted at its all_reduce in main (" +
         fs::path(at("# in a branch of rank 0")).filename().string()}},
       // Healthy ones.
       {"evaluates_on_one_rank", "evaluates", "ddp", "", 0, {"in lockstep: 4 of 4 parameters"}},
@@ -153,7 +163,7 @@ std::vector<Hang> hangs_under_other_engines() {
                             "fully_shard",
                             "--on-stall kill",
                             1,
-                            {"ranks disagree on the operation of collective 7 of the group world "
+                            {"Ranks disagree on the operation of collective 7 of the group world "
                              "in step 3: rank 0 calls "
                              "allreduce float [1] at " +
                              at("# in a branch of rank 0")}}};
@@ -162,18 +172,20 @@ std::vector<Hang> hangs_under_other_engines() {
       all.push_back(
           {hang + "_under_" + engine, hang, engine, "--on-stall kill", status, std::move(said)});
     };
-    add("asleep", 1, {"rank 1 never entered collective", asleep});
+    add("asleep", 1, {"Rank 1 never entered collective", asleep});
     add("a_batch_less", 1,
-        {"ranks disagree on the operation of collective", "of the group world in step 6",
+        {"Ranks disagree on the operation of collective", "of the group world in step 6",
          "rank 1 calls barrier at " + at("# the last")});
     add("busy", 1,
-        {"rank 1 never entered collective", "its hook did not answer, in load_next_bat"});
-    add("stopped", 1, {"rank 1 did not finish (its process was stopped by a signal)"});
-    add("killed", 137, {"rank 1 did not finish"});
-    add("rendezvous", 1, {"rank 1 never joined the group world; rank 0 waited there", before});
-    add("order", 1, {"ranks 0,1 wait for each other in several groups", at("group=group")});
-    add("shapes", 1,
-        {"rank 0 did not finish (aborted at its all_reduce in main, hanging_training.py:"});
+        {"Rank 1 never entered collective", "its hook did not answer, in load_next_bat"});
+    add("stopped", 1, {"HANG in step 3: the process of rank 1 was stopped by a signal"});
+    add("killed", 137, {"KILLED: rank 1, by SIGKILL (out of memory?), after step 2"});
+    add("rendezvous", 1, {"Rank 1 never joined the group world; rank 0 waited there", before});
+    add("order", 1,
+        {"HANG in step 3: rank 0 waits for rank 1 in an all-reduce of group 1 "
+         "(hanging_training.py:",
+         "Ranks 0,1 wait for each other in several groups", at("group=group")});
+    add("shapes", 1, {"aborted at its all_reduce in main (hanging_training.py:"});
   }
   return all;
 }
@@ -187,7 +199,7 @@ const std::vector<Hang>& hangs_of_the_soak() {
          "ddp",
          "--on-stall kill",
          1,
-         {"not finished: rank 1 never entered collective 8 of the group world in step 3",
+         {"HANG in step 3: rank 1 is in load_next_batch (hanging_training.py:",
           in_line("load_next_batch", "# asleep")},
          "multiprocessing_ranks.py spawn"},
         {"asleep_after_thousands_of_collectives",
@@ -195,14 +207,14 @@ const std::vector<Hang>& hangs_of_the_soak() {
          "ddp",
          "--on-stall kill",
          1,
-         {"rank 1 never entered collective 4008 of the group world in step 3, allreduce",
+         {"Rank 1 never entered collective 4008 of the group world in step 3, allreduce",
           in_line("load_next_batch", "# asleep")}},
         {"after_a_pause",
          "long_pause",
          "ddp",
          "--on-stall kill",
          1,
-         {"rank 1 never entered collective 8 of the group world in step 3, allreduce",
+         {"Rank 1 never entered collective 8 of the group world in step 3, allreduce",
           in_line("load_next_batch", "# no collective is open at first")}},
         // Healthy ones.
         {"joins_late", "joins_late", "ddp", "--on-stall kill", 0, {"in lockstep: 4 of 4"}},
@@ -293,7 +305,8 @@ INSTANTIATE_TEST_SUITE_P(Soak, HangingJobOfTheSoak, testing::ValuesIn(hangs_of_t
 
 TEST(PauseOfAJob, IsToldAndTakenBack) {
   const std::string& said = Runs::get().outcome("evaluates_on_one_rank").err;
-  EXPECT_THAT(unwrapped(said), HasSubstr("rank 0 never entered collective 9 of the group world"));
+  EXPECT_THAT(unwrapped(said),
+              HasSubstr("hang in step 3: rank 0 is in evaluate (hanging_training.py:"));
   EXPECT_THAT(said, HasSubstr("lockstep: the ranks make progress again"));
   EXPECT_THAT(said, Not(HasSubstr("FAILED")));
 }
@@ -308,7 +321,7 @@ TEST(PauseOfAJob, IsNoHangIfNoCollectiveIsOpen) {
 TEST(HangingJobs, AreReportedAgainAsTheyWere) {
   const Outcome again = Runs::get().report("asleep");
   EXPECT_EQ(again.status, 1) << again.err;
-  EXPECT_THAT(unwrapped(again.out), HasSubstr("rank 1 never entered collective 8 of the group"));
+  EXPECT_THAT(unwrapped(again.out), HasSubstr("Rank 1 never entered collective 8 of the group"));
   EXPECT_THAT(unwrapped(again.out), HasSubstr("in load_next_batch"));
 }
 

@@ -47,18 +47,19 @@ TEST_F(RestartedJob, IsJudgedByItsLastAttempt) {
   EXPECT_THAT(
       unwrapped(outcome.err),
       HasSubstr("in lockstep: 2 of 2 parameters compared on 2 of 2 ranks, 4 steps, 1 to 4"));
-  const std::string attempt = "attempt 1 of 2 (3 steps, 1 to 3): FAILED: ";
+  const std::string attempt = "attempt 1 of 2 (3 steps, 1 to 3): ";
   EXPECT_THAT(
       unwrapped(outcome.err),
       HasSubstr(attempt +
-                "not finished: rank 1 was killed by signal 9 (SIGKILL: out of "
-                "memory?) after step 3 after a wrong step 2; ranks differ from step 2 on: bias"));
+                "KILLED: rank 1, by SIGKILL (out of memory?), after step 3, after a wrong step 2; "
+                "ranks differ from step 2 on: bias"));
   expect_reports_with(0, "in lockstep: ");
   const auto earlier =
       nlohmann::json::parse(report("--format summary").out).at("jobs").at(0).at("earlier_attempts");
   ASSERT_EQ(earlier.size(), 1U);
   EXPECT_EQ(earlier[0].at("verdict"), "violated");
-  EXPECT_THAT(earlier[0].at("sentence").get<std::string>(), HasSubstr("rank 1 was killed"));
+  EXPECT_THAT(earlier[0].at("sentence").get<std::string>(),
+              HasSubstr("KILLED: rank 1, by SIGKILL"));
 
   RunRecord run = load_record(out());
   const JobRecord job = run.jobs.at(0);
@@ -73,7 +74,7 @@ TEST_F(RestartedJob, IsJudgedByItsLastAttempt) {
   EXPECT_EQ(run_shell(fmt::format("{} pack {} --out {}", kLockstep, out().string(), pack)).status,
             0);
   EXPECT_THAT(unwrapped(run_shell(fmt::format("{} report {}", kLockstep, pack)).out),
-              HasSubstr(attempt + "not finished"));
+              HasSubstr(attempt + "KILLED: rank 1"));
   const Outcome diff = run_shell(fmt::format("{0} diff {1} {1}", kLockstep, out().string()));
   EXPECT_THAT(unwrapped(diff.out), HasSubstr("in 4 steps")) << diff.out << diff.err;
 
@@ -81,7 +82,7 @@ TEST_F(RestartedJob, IsJudgedByItsLastAttempt) {
   const auto journal = out() / "job" / "rank-0.csv";
   const std::string rows = text_of(journal);
   write_text(journal, rows + " ");
-  EXPECT_THAT(unwrapped(report().out), HasSubstr(attempt + "rank-0.csv"));
+  EXPECT_THAT(unwrapped(report().out), HasSubstr(attempt + "FAILED: rank-0.csv"));
   write_text(journal, rows);
 
   // The record of a watch that was killed is the one that it began with.
@@ -94,18 +95,19 @@ TEST_F(RestartedJob, IsJudgedByItsLastAttempt) {
   write_text(out() / "record.json", render_json(run));
   const Outcome again = report();
   EXPECT_THAT(unwrapped(again.out), HasSubstr("4 steps, 1 to 4"));
-  EXPECT_THAT(unwrapped(again.out), HasSubstr(attempt + "not finished"));
+  EXPECT_THAT(unwrapped(again.out), HasSubstr(attempt + "KILLED: rank 1"));
 }
 
 TEST_F(RestartedJob, FailsAsItsLastAttemptDoes) {
   const Outcome outcome = watch_restarted(kReports, "ATTEMPTS=2");
   EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(
+      unwrapped(outcome.err),
+      HasSubstr("RAISED on rank 1 after step 3: ValueError: corrupt shard, attempt 1, at "));
   EXPECT_THAT(unwrapped(outcome.err),
-              HasSubstr("FAILED: raised after step 3: ValueError: corrupt shard, attempt 1"));
-  EXPECT_THAT(unwrapped(outcome.err),
-              HasSubstr("attempt 1 of 2 (3 steps, 1 to 3): FAILED: raised after step 3: "
+              HasSubstr("attempt 1 of 2 (3 steps, 1 to 3): RAISED on rank 1 after step 3: "
                         "ValueError: corrupt shard, attempt 0"));
-  expect_reports_with(1, "FAILED: raised after step 3");
+  expect_reports_with(1, "RAISED on rank 1 after step 3");
   EXPECT_THAT(unwrapped(report("-vv").out),
               testing::ContainsRegex("stack of rank 1, innermost first: <module>, "
                                      "[a-z/]*restarted_training.py:[0-9]+ "));
@@ -115,7 +117,7 @@ TEST_F(RestartedJob, TellsTheErrorOfAnAttemptWithoutAStep) {
   const Outcome outcome = watch_restarted("", "FAIL=first");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(unwrapped(outcome.err),
-              HasSubstr("attempt 1 of 2 (no step was observed): FAILED: raised before the first "
+              HasSubstr("attempt 1 of 2 (no step was observed): RAISED on rank 1 before the first "
                         "step: ValueError: no checkpoint, attempt 0"));
 }
 

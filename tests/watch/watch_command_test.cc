@@ -51,17 +51,36 @@ TEST_F(WatchCommand, PassesTheEnvironmentAndTheArgumentsOfTheJobThrough) {
 TEST_F(WatchCommand, SaysThatNothingWasObserved) {
   const Outcome outcome = watch("", "true");
   EXPECT_EQ(outcome.status, 3);
-  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("NOTHING OBSERVED: no optimizer of torch stepped"));
+  EXPECT_THAT(unwrapped(outcome.err),
+              HasSubstr("NOTHING OBSERVED: no Python of the command loaded the hook; `python -I`"));
   const Outcome again = run_shell(kLockstep + " report " + out().string());
   EXPECT_EQ(again.status, 3) << again.err;
   EXPECT_THAT(unwrapped(again.out), HasSubstr("NOTHING OBSERVED"));
 }
 
+TEST_F(WatchCommand, SaysHowFarACommandCameOfWhichNothingWasObserved) {
+  const auto said = [&](const std::string& command) {
+    fs::remove_all(out());
+    return unwrapped(watch("", command).err);
+  };
+  EXPECT_THAT(said(python_of_trainings() + " -c 'print(1)'"),
+              HasSubstr("NOTHING OBSERVED: no Python of the command imported torch"));
+  EXPECT_THAT(said(python_of_trainings() + " -I -c 'import torch'"),
+              HasSubstr("NOTHING OBSERVED: no Python of the command loaded the hook"));
+  EXPECT_THAT(said(python_of_trainings() + " -c 'import torch'"),
+              HasSubstr("NOTHING OBSERVED: torch was imported, but no torch.optim.Optimizer "));
+  EXPECT_THAT(said(python_of_trainings() + " -c 'import os; os.kill(os.getpid(), 15)'"),
+              HasSubstr("NOTHING OBSERVED: the command was ended by signal 15 before an optimizer "
+                        "of torch stepped Files: "));
+}
+
 TEST_F(WatchCommand, SaysWhyACommandFailedBeforeAStep) {
   const Outcome failed = watch("", "sh -c 'exit 7'");
   EXPECT_EQ(failed.status, 7);
-  EXPECT_THAT(unwrapped(failed.err), HasSubstr("NOTHING OBSERVED: the command ended with status 7 "
-                                               "before an optimizer of torch stepped Files: "));
+  EXPECT_THAT(unwrapped(failed.err),
+              HasSubstr("NOTHING OBSERVED: the command ended with status 7 "
+                        "before an optimizer of torch stepped: no Python of the "
+                        "command loaded the hook; "));
   fs::remove_all(out());
   const Outcome raised =
       watch("", python_of_trainings() + " -c 'import sys; sys.exit(3) if 0 else int(\"x y\")'");
@@ -273,7 +292,7 @@ TEST_F(WatchCommand, NamesTheErrorThatEndsARankBeforeItsFirstStep) {
   const Outcome outcome = watch("", "env END=first " + two_ranks("one_training"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_THAT(unwrapped(outcome.err),
-              HasSubstr("raised before the first step: ValueError: bad sample 17"));
+              HasSubstr("RAISED on rank 1 before the first step: ValueError: bad sample 17, at "));
   EXPECT_THAT(
       unwrapped(outcome.err),
       testing::ContainsRegex(
@@ -570,10 +589,11 @@ TEST_P(FixOfAnError, IsFixedNextToTheReference) {
             0);
   const Outcome before = watched("before", "BUG=" + bug + " " + job);
   EXPECT_EQ(before.status, 0) << before.err;
-  EXPECT_THAT(unwrapped(before.err),
-              HasSubstr("as expected (raises): raised in the backward pass of step 1: "
-                        "RuntimeError: Parameter at index 5 with name block.down.bias has been "
-                        "marked as ready twice"));
+  EXPECT_THAT(unwrapped(before.err), HasSubstr("as expected (raises): raised on rank"));
+  EXPECT_THAT(
+      unwrapped(before.err),
+      HasSubstr(" in step 1: RuntimeError: Parameter at index 5 with name block.down.bias has been "
+                "marked as ready twice"));
   EXPECT_EQ(watched("after", job).status, 0);
   const auto diff = [&](const std::string& words) {
     return run_shell(fmt::format("cd {0}.reference/.. && {1} diff {2}", folder, kLockstep,

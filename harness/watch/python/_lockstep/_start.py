@@ -29,10 +29,22 @@ def say(sentence):
 _GENERATORS = {"numpy.random": "seed_numpy", "torch": "seed_torch"}
 
 
+def _note_reach(what):
+    """Writes that a process of the job came to load the hook, "python", or torch: if nothing is observed, that
+    tells why."""
+    try:
+        with _files.opened(os.path.join(_settings.current.folder, "watch.loaded"), "a") as file:
+            file.write(what + "\n")
+    except OSError:
+        pass
+
+
 def _pass(module, action):
     """Passes an imported module to the hook."""
     if _settings.current is None:
         return
+    if action == "on_optimizer_module":
+        _note_reach("torch")
     if action in _LAUNCHERS.values():
         from _lockstep import _launchers
 
@@ -100,6 +112,8 @@ def install():
         from _lockstep import _seed
 
         _seed.seed_python(_seed.seed_of_process(_settings.current.seed))
+    if _settings.current is not None:
+        _note_reach("python")
     if _settings.current is not None and _settings.current.tracer is not None:
         _settings.current.tracer.start()
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
@@ -127,6 +141,16 @@ def note_error_at_end():
     atexit.register(_note_error, os.getpid())
 
 
+def _text_of(error):
+    """Torchrun's own error draws a box of what its ranks printed before."""
+    failures = getattr(error, "failures", None)
+    if type(error).__name__ != "ChildFailedError" or not isinstance(failures, dict) or not failures:
+        return str(error)
+    rank = min(failures)
+    code = getattr(failures[rank], "exitcode", None)
+    return "rank %s ended with exit status %s; its output says why" % (rank, code)
+
+
 def _note_error(process):
     error = getattr(sys, "last_value", None)
     watcher = _settings.watcher
@@ -138,7 +162,7 @@ def _note_error(process):
     try:
         with _files.opened(path, encoding="utf-8") as file:
             json.dump({"process": process, "rank": os.environ.get("RANK", ""),
-                       "error": ("%s: %s" % (type(error).__name__, error)).rstrip(": "),
+                       "error": ("%s: %s" % (type(error).__name__, _text_of(error))).rstrip(": "),
                        "place": place_of_error(error), "stack": stack_of_error(error)}, file)
     except OSError:
         pass
