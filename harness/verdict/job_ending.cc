@@ -270,16 +270,25 @@ std::vector<int> ranks_with_error(const CellFacts& facts, const RankExit& end) {
   return ranks;
 }
 
+/// An error that fits, its first sentence, or the beginning of that.
+std::string shortened(const std::string& error, std::size_t room) {
+  constexpr std::string_view kCut = " [...]";
+  const std::string first = error.size() <= room ? error : first_sentence(error);
+  return first.size() <= room + 1 ? first
+                                  : beginning(first, room - kCut.size());  // a full stop goes
+}
+
 Symptom raised(const CellFacts& facts, const RankExit& end, std::int64_t wrong_step) {
   constexpr std::size_t kMostOnRecord = 300;
   const std::string late = after_wrong_step(wrong_step, end.step);
   const std::string error = telling_sentences(end.error);
   const std::string place = place_of(end);
   const std::string where = place.empty() ? "" : ", at " + place;
-  std::string text = fmt::format(
-      "raised on {} {}{}: ", ranks_in_words(ranks_with_error(facts, end)), end_in_words(end), late);
+  std::string text =
+      fmt::format("raised on {} {}{}: ", ranks_in_words(ranks_with_error(facts, end)),
+                  step_in_words(end), late);
   const std::size_t rest = std::min(text.size() + where.size(), kMostOfASentence - kLeastOfAnError);
-  std::string shown = beginning(error, kMostOfASentence - rest);
+  std::string shown = shortened(error, kMostOfASentence - rest);
   while (shown.ends_with('.')) shown.pop_back();
   text += shown.empty() ? "an error without a message" : shown;
   Symptom symptom = symptom_with(late.empty() ? SymptomKind::raised : SymptomKind::raised_late,
@@ -309,12 +318,14 @@ Symptom killed(const CellFacts& facts, const RankExit& end, std::int64_t wrong_s
 }
 
 Symptom lost(const CellFacts& facts, const RankExit& end, std::int64_t wrong_step) {
-  const bool has_aborted = end.cause == ExitCause::unseen && !end.detail.empty();
+  const bool is_unseen = end.cause == ExitCause::unseen;
+  const std::string how = !is_unseen           ? exit_in_words(end)
+                          : end.detail.empty() ? "disappeared"
+                                               : end.detail;
   return symptom_with(
       SymptomKind::not_finished, end.step, wrong_step,
-      fmt::format("rank {} {} {}{}{}", end.rank, has_aborted ? end.detail : exit_in_words(end),
-                  end_in_words(end), after_wrong_step(wrong_step, end.step),
-                  and_others(facts.culprits.size() - 1)));
+      fmt::format("rank {} {} {}{}{}", end.rank, how, end_in_words(end),
+                  after_wrong_step(wrong_step, end.step), and_others(facts.culprits.size() - 1)));
 }
 
 Symptom ending_by(const CellFacts& facts, const RankExit& end, std::int64_t wrong_step) {

@@ -184,6 +184,13 @@ TEST(JobEnding, CutsALongErrorAndKeepsItsPlace) {
               AllOf(HasSubstr("xxx [...], at load_batch"), EndsWith("(finetune.py:55)")));
 }
 
+TEST(JobEnding, KeepsTheFirstSentenceOfALongError) {
+  const std::string first =
+      "RuntimeError: parameter 5 with name block.bias was marked ready twice. ";
+  EXPECT_THAT(sentence({finished(0), raised(1, first + std::string(200, 'X'))}),
+              HasSubstr("was marked ready twice, at load_batch"));
+}
+
 TEST(JobEnding, SaysThatAnErrorCameAfterAWrongStep) {
   EXPECT_THAT(sentence({finished(0), raised(1, "ValueError: no")}, {}, {}, 2),
               StartsWith("raised on rank 1 in step 3 after a wrong step 2: ValueError"));
@@ -201,6 +208,15 @@ TEST(JobEnding, NamesTheSignalThatKilled) {
             "killed: rank 1, by SIGKILL (out of memory?), after step 2");
   end.detail = "SIGSEGV";
   EXPECT_EQ(sentence({finished(0), end}), "killed: rank 1, by SIGSEGV, after step 2");
+}
+
+TEST(JobEnding, SaysThatARankDisappeared) {
+  RankExit end;
+  end.rank = 1;
+  end.kind = ExitKind::unfinished;
+  end.cause = ExitCause::unseen;
+  end.step = 2;
+  EXPECT_EQ(sentence({finished(0), end}), "rank 1 disappeared in step 2");
 }
 
 TEST(JobEnding, SaysThatARankAborted) {

@@ -108,7 +108,7 @@ const std::vector<Hang>& hangs() {
        "ddp",
        "--on-stall kill",
        137,
-       {"KILLED: rank 1, by SIGKILL (out of memory?), after step 2"}},
+       {"FAILED: rank 1 disappeared after step 2"}},
       {"rendezvous",
        "rendezvous",
        "ddp",
@@ -179,7 +179,7 @@ std::vector<Hang> hangs_under_other_engines() {
     add("busy", 1,
         {"Rank 1 never entered collective", "its hook did not answer, in load_next_bat"});
     add("stopped", 1, {"HANG in step 3: the process of rank 1 was stopped by a signal"});
-    add("killed", 137, {"KILLED: rank 1, by SIGKILL (out of memory?), after step 2"});
+    add("killed", 137, {"FAILED: rank 1 disappeared after step 2"});
     add("rendezvous", 1, {"Rank 1 never joined the group world; rank 0 waited there", before});
     add("order", 1,
         {"HANG in step 3: rank 0 waits for rank 1 in an all-reduce of group 1 "
