@@ -80,7 +80,7 @@ void expect_hang(const fs::path& folder) {
   const Outcome whole = report_in(folder, "asleep/0 asleep/1");
   EXPECT_EQ(whole.status, 1) << whole.out << whole.err;
   EXPECT_THAT(unwrapped(whole.out),
-              HasSubstr("rank 1 never entered collective 8 of the group world in step 3"));
+              HasSubstr("Rank 1 never entered collective 8 of the group world in step 3"));
   EXPECT_THAT(unwrapped(whole.out), HasSubstr("in load_next_batch"));
   EXPECT_THAT(whole.out, Not(HasSubstr("elsewhere")));
 }
