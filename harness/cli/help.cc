@@ -97,12 +97,14 @@ std::string help_footer(const CommandName& command, const std::string& program, 
                      environment_of(command.name, width), exit_statuses_of(command.name, width));
 }
 
+bool takes_command(const CLI::App& app) { return app.get_name() == "watch"; }
+
 std::string usage_line(const CLI::App& app, const std::string& name) {
   const std::string text = CLI::Formatter().make_usage(&app, name);
   const auto begin = text.find_first_not_of('\n');
   const std::string line = text.substr(begin, text.find('\n', begin) - begin);
   // CLI11 does not see what follows "--".
-  return app.get_name() == "watch" ? line + " -- COMMAND..." : line;
+  return takes_command(app) ? line + " -- COMMAND..." : line;
 }
 
 std::shared_ptr<CLI::FormatterBase> help_formatter(std::size_t width) {

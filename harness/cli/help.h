@@ -15,6 +15,9 @@ namespace lockstep {
 /// Whether a command reads an environment variable.
 bool is_read_by(const Variable& variable, std::string_view command);
 
+/// Whether its usage ends with "-- COMMAND...".
+bool takes_command(const CLI::App& app);
+
 /// "Usage: lockstep compare [OPTIONS] TABLE RUN". `name`: of the command with its program.
 std::string usage_line(const CLI::App& app, const std::string& name);
 

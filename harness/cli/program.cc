@@ -139,12 +139,25 @@ std::string option_in(const std::string& word) {
   return word[1] == '-' ? word.substr(0, word.find('=')) : word.substr(0, 2);
 }
 
-/// CLI11 would report an unknown option last, after missing words, and with its value.
+/// CLI11 would report an unknown option last, after missing words, and with its value. Behind a
+/// word that is no option it may be one of a job's command.
 void check_options(const CLI::App& app, const std::vector<std::string>& words) {
+  bool follows_word = false;
   for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
     const std::string name = option_in(words[i]);
-    if (name.empty()) continue;
+    if (name.empty()) {
+      follows_word = true;
+      continue;
+    }
     const CLI::Option* const option = app.get_option_no_throw(name);
+    if (!option && follows_word && takes_command(app)) {
+      throw wrong_arguments(
+          full_name(app),
+          fmt::format("'{}' is no option of '{}'; if it is one of the job's command, "
+                      "put -- before that command",
+                      name, full_name(app)),
+          usage_line(app, full_name(app)));
+    }
     if (!option) throw unknown_option(full_name(app), name, options_of(app));
     const bool has_value_behind = option->get_items_expected_max() > 0 && name == words[i];
     if (has_value_behind) ++i;
@@ -165,14 +178,15 @@ void add_commands(const Program& program, CLI::App& app) {
   }
 }
 
-/// "--ranks needs a value: N[,N...]" instead of CLI11's "--ranks: 1 required N[,N...] missing".
+/// "--ranks needs a value: N[,N...]" instead of CLI11's "--ranks: 1 required N[,N...] missing"; it
+/// has the same error for an option that is given twice.
 std::string fault_in_words(const CLI::App& app, const CLI::ParseError& error) {
   const std::string said = error.what();
   const CLI::Option* const option = app.get_option_no_throw(said.substr(0, said.find(':')));
-  const bool lacks_value = option && dynamic_cast<const CLI::ArgumentMismatch*>(&error);
-  return lacks_value
-             ? fmt::format("{} needs a value: {}", option->get_name(), option->get_type_name())
-             : said;
+  if (!option || !dynamic_cast<const CLI::ArgumentMismatch*>(&error)) return said;
+  const std::size_t given = option->results().size();
+  if (given > 1) return fmt::format("{} is given {} times, not once", option->get_name(), given);
+  return fmt::format("{} needs a value: {}", option->get_name(), option->get_type_name());
 }
 
 void parse_arguments(CLI::App& app, CLI::App& chosen, const Arguments& arguments) {

@@ -246,7 +246,11 @@ void take_steps(const WatchWords& words, WatchRequest& request) {
   request.every = whole_number<std::int64_t>("--every", words.every, 1, kMostSteps);
   request.from = whole_number<std::int64_t>("--from", words.from, 1, kMostSteps);
   if (!words.until.empty()) {
-    request.until = whole_number<std::int64_t>("--until", words.until, request.from, kMostSteps);
+    request.until = whole_number<std::int64_t>("--until", words.until, 1, kMostSteps);
+    if (request.until < request.from) {
+      throw bad_value("--until", words.until,
+                      fmt::format("a step that is not before --from, {}", request.from));
+    }
   }
   request.min_steps = whole_number<std::int64_t>("--min-steps", words.min_steps, 1, kMostSteps);
 }

@@ -70,6 +70,16 @@ std::string offer(std::string_view given, const std::vector<std::string>& known)
   return nearest.empty() ? "" : fmt::format(" Did you mean '{}'?", nearest);
 }
 
+/// Those of `known` that contain `given`; of one or two letters too many do.
+std::vector<std::string> names_with(std::string_view given, const std::vector<std::string>& known) {
+  constexpr std::size_t kLeast = 3;
+  std::vector<std::string> names;
+  for (const std::string& name : known) {
+    if (given.size() >= kLeast && name.find(given) != std::string::npos) names.push_back(name);
+  }
+  return names;
+}
+
 }  // namespace
 
 Error caught_error() {
@@ -96,6 +106,8 @@ Error unknown_name(std::string_view what, std::string_view given,
   if (known.empty()) return usage(fmt::format("{}: none is known.", start));
   const std::string nearest = nearest_name(given, known);
   if (!nearest.empty()) return usage(fmt::format("{}. Did you mean '{}'?", start, nearest));
+  const std::vector<std::string> alike = names_with(given, known);
+  if (!alike.empty()) return usage(fmt::format("{}. Names with it:\n  {}.", start, listed(alike)));
   return usage(fmt::format("{}. Known:\n  {}.", start, listed(known)));
 }
 

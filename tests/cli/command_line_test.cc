@@ -138,6 +138,18 @@ INSTANTIATE_TEST_SUITE_P(
                 "'lockstep doctor' has no option '--ranks-onl'. See 'lockstep doctor --help'."},
         Mistake{"compare -x a b",
                 "'lockstep compare' has no option '-x'. See 'lockstep compare --help'."},
+        Mistake{"watch torchrun --nproc-per-node 2 train.py",
+                "'--nproc-per-node' is no option of 'lockstep watch'; if it is one of the job's "
+                "command, put -- before that command.\nUsage: lockstep watch [OPTIONS] -- "
+                "COMMAND...\nSee 'lockstep watch --help'."},
+        Mistake{"watch --evry 2 torchrun",
+                "'lockstep watch' has no option '--evry'. Did you mean "
+                "'--every'?"},
+        Mistake{"watch --every 2 --every 3 -- true",
+                "--every is given 2 times, not once.\nUsage: lockstep watch [OPTIONS] -- "
+                "COMMAND...\nSee 'lockstep watch --help'."},
+        Mistake{"watch --from 5 --until 3 -- true",
+                "--until cannot be '3': give a step that is not before --from, 5."},
         Mistake{"--verison", "'lockstep' has no option '--verison'. Did you mean '--version'?"},
         Mistake{"-v", "'lockstep' has no option '-v'. See 'lockstep --help'."},
         Mistake{"--rnu report .", "'lockstep' has no option '--rnu'. See 'lockstep --help'."}));

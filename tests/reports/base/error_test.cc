@@ -1,5 +1,6 @@
 #include "reports/base/error.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,6 +34,15 @@ TEST(UnknownName, ListsTheKnownWhenNoneIsNear) {
 TEST(UnknownName, SaysThatNoneIsKnown) {
   EXPECT_EQ(sentence_of(unknown_name("axis", "tiles", {})),
             "There is no axis 'tiles': none is known.");
+}
+
+TEST(UnknownName, ListsTheNamesWithIt) {
+  const std::vector<std::string> known = {"weights-differ", "gradients-differ", "gradient-lost"};
+  EXPECT_EQ(sentence_of(unknown_name("kind of finding", "gradient", known)),
+            "There is no kind of finding 'gradient'. Names with it:\n  gradients-differ, "
+            "gradient-lost.");
+  EXPECT_THAT(sentence_of(unknown_name("kind of finding", "di", known)),
+              testing::HasSubstr("Known:\n  weights-differ, gradients-differ"));
 }
 
 TEST(UnknownName, StaysShortHoweverManyAreKnown) {
