@@ -181,7 +181,7 @@ void add_commands(const Program& program, CLI::App& app) {
 /// "--ranks needs a value: N[,N...]" instead of CLI11's "--ranks: 1 required N[,N...] missing"; it
 /// has the same error for an option that is given twice.
 std::string fault_in_words(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string said = error.what();
+  std::string said = error.what();
   const CLI::Option* const option = app.get_option_no_throw(said.substr(0, said.find(':')));
   if (!option || !dynamic_cast<const CLI::ArgumentMismatch*>(&error)) return said;
   const std::size_t given = option->results().size();

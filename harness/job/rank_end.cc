@@ -105,20 +105,23 @@ constexpr std::array<Line, 15> kLines{
      {was_ended_from_outside, ExitKind::unfinished, ExitCause::interrupted},
      {always, ExitKind::unfinished, ExitCause::unseen}}};
 
+/// "aborted at its all_reduce in main (train.py:65)".
+std::string abort_in_words(const RankEndFacts& facts) {
+  const std::string& frame = *facts.aborted_in;  // "main, train.py:65"
+  if (frame.empty()) return "aborted";
+  const std::size_t comma = frame.rfind(", ");
+  return fmt::format("aborted {}in {}",
+                     facts.aborted_call.empty() ? "" : "at its " + facts.aborted_call + " ",
+                     comma == std::string::npos
+                         ? frame
+                         : fmt::format("{} ({})", frame.substr(0, comma), frame.substr(comma + 2)));
+}
+
 std::string detail_of(const RankEndFacts& facts) {
   if (facts.is_on_other_machine) return "";
   if (facts.trains_on) return "it trains on";
   if (is_unobserved(facts)) return "no longer observed: " + facts.hook_failure;
-  if (has_aborted(facts)) {
-    const std::string& frame = *facts.aborted_in;  // "main, train.py:65"
-    if (frame.empty()) return "aborted";
-    const std::size_t comma = frame.rfind(", ");
-    return fmt::format(
-        "aborted {}in {}", facts.aborted_call.empty() ? "" : "at its " + facts.aborted_call + " ",
-        comma == std::string::npos
-            ? frame
-            : fmt::format("{} ({})", frame.substr(0, comma), frame.substr(comma + 2)));
-  }
+  if (has_aborted(facts)) return abort_in_words(facts);
   if (was_killed(facts)) {
     const std::string name = signal_name(facts.signal);
     return facts.signal == SIGKILL ? name + ": out of memory?" : name;

@@ -212,6 +212,17 @@ Symptom undecided(const std::vector<ClaimResult>& results, const std::string& pr
   return symptom;
 }
 
+/// Empty if its ranks came to their end.
+std::optional<Symptom> ending_of_cell(const CellFacts& facts, std::int64_t wrong_step) {
+  if (const RankExit* end = telling_end(facts)) {
+    return end->kind == ExitKind::raised ? error_of(*end, wrong_step)
+                                         : not_finished(facts, *end, wrong_step);
+  }
+  const bool is_blocked = !facts.analysis.blocking.empty() && !facts.all_finished;
+  if (!is_blocked) return std::nullopt;
+  return unmet(facts.analysis.blocking.front(), wrong_step);
+}
+
 }  // namespace
 
 std::string after_wrong_step(std::int64_t wrong_step, std::int64_t step) {
@@ -223,15 +234,9 @@ Symptom symptom_of(const CellFacts& facts, const std::vector<ClaimResult>& resul
                    const WrongValues& values) {
   const CollectiveAnalysis& analysis = facts.analysis;
   const std::int64_t wrong_step = first_damage(results);
-  if (facts.is_job) {
-    if (auto ending = ending_of_job(facts, wrong_step)) return *ending;
-  } else if (const RankExit* end = telling_end(facts)) {
-    return end->kind == ExitKind::raised ? error_of(*end, wrong_step)
-                                         : not_finished(facts, *end, wrong_step);
-  }
-  if (!facts.is_job && !analysis.blocking.empty() && !facts.all_finished) {
-    return unmet(analysis.blocking.front(), wrong_step);
-  }
+  const auto ending =
+      facts.is_job ? ending_of_job(facts, wrong_step) : ending_of_cell(facts, wrong_step);
+  if (ending) return *ending;
   const bool is_mismatched = analysis.missed && is_difference_of_calls(analysis.missed->fault);
   if (keeps_every_claim(results)) return is_mismatched ? unmet(*analysis.missed, 0) : right();
   if (auto wrong = symptom_of_values(values, results, facts.is_job)) return *wrong;

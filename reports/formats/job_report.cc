@@ -314,7 +314,7 @@ std::string verdict_in_words(const JobRecord& job) {
 
 /// "ranks differ from step 1 on" of "FAILED: ranks differ from step 1 on"; "interrupted after ...".
 std::string without_verdict(const JobRecord& job) {
-  const std::string words = verdict_in_words(job);
+  std::string words = verdict_in_words(job);
   if (verdict_of(job) == Verdict::violated && is_named_by_its_ending(job)) return job.symptom.text;
   constexpr std::string_view kInterrupted = "INTERRUPTED ";
   if (words.starts_with(kInterrupted)) return "interrupted " + words.substr(kInterrupted.size());
