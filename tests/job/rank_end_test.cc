@@ -179,6 +179,9 @@ TEST(RankEnd, NamesThePlaceOfAnErrorThatEndedIt) {
 TEST(RankEnd, SaysWhatItsKindDoesNot) {
   EXPECT_THAT(exit_of_rank({.hook_failure = "no room"}).detail, HasSubstr("no room"));
   EXPECT_EQ(exit_of_rank({.aborted_in = "train.py:6"}).detail, "aborted in train.py:6");
+  EXPECT_EQ(exit_of_rank({.aborted_in = "main, train.py:6"}).detail,
+            "aborted in main (train.py:6)");
+  EXPECT_EQ(exit_of_rank({.aborted_in = ""}).detail, "aborted");
   EXPECT_EQ(exit_of_rank({.aborted_in = "train.py:6", .aborted_call = "all_gather"}).detail,
             "aborted at its all_gather in train.py:6");
   EXPECT_THAT(exit_of_rank({.moved = Elsewhere{77, 0}}).detail, HasSubstr("another process (77)"));
