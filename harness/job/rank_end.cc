@@ -9,6 +9,7 @@
 
 #include "harness/launch/launch.h"
 #include "reports/record/exit_cause.h"
+#include "reports/record/stack_frame.h"
 
 namespace lockstep {
 
@@ -107,14 +108,10 @@ constexpr std::array<Line, 15> kLines{
 
 /// "aborted at its all_reduce in main (train.py:65)".
 std::string abort_in_words(const RankEndFacts& facts) {
-  const std::string& frame = *facts.aborted_in;  // "main, train.py:65"
-  if (frame.empty()) return "aborted";
-  const std::size_t comma = frame.rfind(", ");
+  if (facts.aborted_in->empty()) return "aborted";
   return fmt::format("aborted {}in {}",
                      facts.aborted_call.empty() ? "" : "at its " + facts.aborted_call + " ",
-                     comma == std::string::npos
-                         ? frame
-                         : fmt::format("{} ({})", frame.substr(0, comma), frame.substr(comma + 2)));
+                     frame_in_words(*facts.aborted_in));
 }
 
 std::string detail_of(const RankEndFacts& facts) {

@@ -1,7 +1,6 @@
 #include "harness/job/rank_facts.h"
 
 #include <algorithm>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -199,13 +198,15 @@ std::string first_error(const std::map<std::int64_t, ErrorWithoutStep>& errors) 
 }
 
 Reach reach_of_processes(const std::filesystem::path& folder) {
-  std::ifstream file(folder / "watch.loaded");
-  Reach reach = Reach::no_python;
-  for (std::string line; std::getline(file, line);) {
-    if (line == "torch") return Reach::no_step;
-    reach = Reach::no_torch;
+  const std::filesystem::path file = folder / "watch.loaded";
+  std::error_code failure;
+  if (!std::filesystem::exists(file, failure)) return Reach::no_python;
+  try {
+    const std::string lines = read_text(file, kLargestFacts);
+    return lines.find("torch\n") < lines.npos ? Reach::no_step : Reach::no_torch;
+  } catch (const Error&) {
+    return Reach::unknown;
   }
-  return reach;
 }
 
 std::map<std::int64_t, int> signals_of_processes(const std::filesystem::path& folder) {

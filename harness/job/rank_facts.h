@@ -82,7 +82,7 @@ std::map<std::int64_t, ErrorWithoutStep> errors_without_step(const std::filesyst
 /// The first of them: of a rank, if there is one; empty: there is none.
 std::string first_error(const std::map<std::int64_t, ErrorWithoutStep>& errors);
 
-/// How far the processes came that say so in `watch.loaded`.
+/// How far the processes came that say so in `watch.loaded`; unknown if it cannot be read.
 Reach reach_of_processes(const std::filesystem::path& folder);
 
 /// The signals that ended processes of the job, as their launchers saw, by process. Files that are

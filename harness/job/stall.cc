@@ -14,6 +14,7 @@
 #include "harness/record/rank_files.h"
 #include "harness/record/rank_stack.h"
 #include "harness/record/stalled_calls.h"
+#include "reports/record/stack_frame.h"
 
 namespace lockstep {
 
@@ -265,8 +266,7 @@ ExitCause cause_of(StalledState state) {
 /// "train.py:53" of "load_batch, train.py:53", a frame of the stack; empty: it is in native code.
 std::string line_of(const StalledRank& rank) {
   const bool is_frame = std::ranges::find(rank.stack, rank.place) != rank.stack.end();
-  const std::size_t comma = rank.place.rfind(", ");
-  return is_frame && comma != std::string::npos ? rank.place.substr(comma + 2) : "";
+  return is_frame ? std::string(parts_of_frame(rank.place).place) : "";
 }
 
 /// The end of a rank of a job that hangs.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reports/record/record_texts.h"
+#include "reports/record/stack_frame.h"
 
 namespace lockstep {
 
@@ -138,11 +139,9 @@ void mask_machine(RunRecord& run) {
 }
 
 void learn_place(const std::string& place, Redaction& redaction) {
-  constexpr std::string_view kBetween = ", ";
-  const std::size_t comma = place.rfind(kBetween);
-  if (comma != place.npos) redaction.learn(place.substr(0, comma));
-  const std::string site = comma == place.npos ? place : place.substr(comma + kBetween.size());
-  redaction.learn(site.substr(0, site.rfind(':')));
+  const auto [function, site] = parts_of_frame(place);
+  if (!function.empty()) redaction.learn(std::string(function));
+  redaction.learn(std::string(site.substr(0, site.rfind(':'))));
 }
 
 void learn_names(const JobRecord& job, Redaction& redaction) {
@@ -157,9 +156,7 @@ void learn_names(const JobRecord& job, Redaction& redaction) {
   for (const RankExit& end : job.exits) {
     learn_detail(end.detail, redaction);
     learn_place(end.place, redaction);
-    for (const std::string& frame : end.stack) {  // the heading names the function of the place
-      if (!end.place.empty() && frame.ends_with(", " + end.place)) learn_place(frame, redaction);
-    }
+    learn_place(std::string(frame_of_place(end)), redaction);  // the heading names its function
   }
   if (job.mismatch) learn_names(*job.mismatch, redaction);
 }

@@ -17,6 +17,7 @@
 #include "harness/verdict/symptom.h"
 #include "reports/base/plain_text.h"
 #include "reports/record/mismatch_table.h"
+#include "reports/record/stack_frame.h"
 
 namespace lockstep {
 
@@ -28,24 +29,11 @@ constexpr std::size_t kLeastOfAnError = 60;
 /// Where ranks make more calls than these, the collectives side by side show all of them.
 constexpr std::size_t kMostCalls = 2;
 
-const RankExit* exit_of(const CellFacts& facts, int rank) {
-  const auto at =
-      std::ranges::find_if(*facts.exits, [&](const RankExit& end) { return end.rank == rank; });
-  return at == facts.exits->end() ? nullptr : &*at;
-}
-
 /// "load_batch (train.py:53)"; "train.py:53" outside of a function; empty: unknown.
 std::string place_of(const RankExit& end) {
-  if (end.place.empty()) return "";
-  for (const std::string& frame : end.stack) {
-    const std::string_view text = frame;
-    const std::size_t comma = text.rfind(", ");
-    const bool is_it = comma != text.npos && text.substr(comma + 2) == end.place;
-    if (is_it && text.front() != '<') {
-      return fmt::format("{} ({})", text.substr(0, comma), end.place);
-    }
-  }
-  return end.place;
+  const std::string_view frame = frame_of_place(end);
+  const bool is_in_function = !frame.empty() && frame.front() != '<';  // "<module>"
+  return is_in_function ? frame_in_words(frame) : end.place;
 }
 
 std::string_view verb(const std::vector<int>& ranks, std::string_view one, std::string_view more) {
@@ -95,7 +83,7 @@ std::string in_call(const CollectiveMismatch& missed, int rank) {
 std::string absent_in_words(const CellFacts& facts, const std::vector<int>& absent) {
   std::map<std::string, std::vector<int>> places;
   for (const int rank : absent) {
-    const RankExit* const end = exit_of(facts, rank);
+    const RankExit* const end = exit_of(*facts.exits, rank);
     places[end ? place_of(*end) : ""].push_back(rank);
   }
   const auto& [place, ranks] = *std::ranges::max_element(
@@ -149,7 +137,7 @@ std::string circle_in_words(const std::vector<const CollectiveMismatch*>& circle
 std::string never_joined(const CellFacts& facts, const CollectiveMismatch& missed) {
   std::string text = absent_in_words(facts, missed.culprits);
   if (missed.waiting.empty()) return text;
-  const RankExit* const waiting = exit_of(facts, missed.waiting.front());
+  const RankExit* const waiting = exit_of(*facts.exits, missed.waiting.front());
   const std::string place = waiting ? in_brackets(waiting->place) : "";
   return fmt::format("{}; {} {} for {} to join the group {}{}", text,
                      ranks_in_words(missed.waiting), verb(missed.waiting, "waits", "wait"),
@@ -251,12 +239,11 @@ Symptom hung_alone(const CellFacts& facts, std::int64_t wrong_step) {
   return hung(facts, why, wrong_step);
 }
 
-/// "in step 1" of "in the backward pass of step 1", which the finding says.
+/// "in step 1", where the finding says "in the backward pass of step 1". Passes after an update
+/// belong to the next step.
 std::string step_in_words(const RankExit& end) {
-  const std::string words = end_in_words(end);
-  const std::size_t step = words.find("step ");
-  const bool is_in_part = words.starts_with("in ") && step != std::string::npos;
-  return is_in_part ? "in " + words.substr(step) : words;
+  if (end.during == StepPart::unknown) return end_in_words(end);
+  return fmt::format("in step {}", end.during == StepPart::update ? end.step : end.step + 1);
 }
 
 /// The ranks that raised the same error at the same step as `end`.

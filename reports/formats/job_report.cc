@@ -233,8 +233,8 @@ std::string_view reach_in_words(Reach reach) {
     case Reach::no_torch:
       return "no Python of the command imported torch";
     case Reach::no_step:
-      return "torch was imported, but no torch.optim.Optimizer stepped; one of your own has to be "
-             "derived from it";
+      return "torch was imported, but no step of a torch.optim.Optimizer was observed; one of your "
+             "own has to be derived from it, and --from, --until and --off leave steps out";
     case Reach::unknown:
       break;
   }
@@ -259,7 +259,7 @@ std::string nothing_observed(const JobRecord& job) {
   return is_telling ? fmt::format("{}: {}", text, reach_in_words(job.reach)) : text;
 }
 
-/// Whether ranks met and finished, and none of them stepped.
+/// Whether ranks met and finished, and no step of them was observed.
 bool has_no_step(const JobRecord& job) {
   return job.steps.count == 0 && all_finished(job.exits) && !job.exits.empty() &&
          job.unsealed.empty();

@@ -26,7 +26,7 @@ inline constexpr std::string_view kSchemaVersion = "1.0";
 /// How far the processes of a watched command came in which nothing was observed.
 ///   no_python  none of them was a Python that loads the hook
 ///   no_torch   none imported torch
-///   no_step    torch was imported, and no optimizer of it stepped
+///   no_step    torch was imported, and no step of an optimizer of it was observed
 enum class Reach { unknown, no_python, no_torch, no_step };
 
 template <>

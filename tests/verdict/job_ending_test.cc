@@ -48,6 +48,18 @@ RankExit raised(int rank, const std::string& error) {
   return end;
 }
 
+/// A rank whose end nobody saw, in step 2.
+RankExit unseen(int rank, const std::string& detail, bool is_after_step) {
+  RankExit end;
+  end.rank = rank;
+  end.kind = ExitKind::unfinished;
+  end.cause = ExitCause::unseen;
+  end.step = 2;
+  end.is_after_step = is_after_step;
+  end.detail = detail;
+  return end;
+}
+
 CollectiveMismatch wait_in(const std::string& group, std::vector<int> culprits,
                            std::vector<int> waiting, int world_size, const std::string& call,
                            const std::string& site) {
@@ -211,23 +223,11 @@ TEST(JobEnding, NamesTheSignalThatKilled) {
 }
 
 TEST(JobEnding, SaysThatARankDisappeared) {
-  RankExit end;
-  end.rank = 1;
-  end.kind = ExitKind::unfinished;
-  end.cause = ExitCause::unseen;
-  end.step = 2;
-  EXPECT_EQ(sentence({finished(0), end}), "rank 1 disappeared in step 2");
+  EXPECT_EQ(sentence({finished(0), unseen(1, "", false)}), "rank 1 disappeared in step 2");
 }
 
 TEST(JobEnding, SaysThatARankAborted) {
-  RankExit end;
-  end.rank = 0;
-  end.kind = ExitKind::unfinished;
-  end.cause = ExitCause::unseen;
-  end.step = 2;
-  end.is_after_step = true;
-  end.detail = "aborted at its all_reduce in main (a.py:87)";
-  EXPECT_EQ(sentence({end, finished(1)}),
+  EXPECT_EQ(sentence({unseen(0, "aborted at its all_reduce in main (a.py:87)", true), finished(1)}),
             "rank 0 aborted at its all_reduce in main (a.py:87) after step 2");
 }
 

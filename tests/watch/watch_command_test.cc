@@ -68,7 +68,7 @@ TEST_F(WatchCommand, SaysHowFarACommandCameOfWhichNothingWasObserved) {
   EXPECT_THAT(said(python_of_trainings() + " -I -c 'import torch'"),
               HasSubstr("NOTHING OBSERVED: no Python of the command loaded the hook"));
   EXPECT_THAT(said(python_of_trainings() + " -c 'import torch'"),
-              HasSubstr("NOTHING OBSERVED: torch was imported, but no torch.optim.Optimizer "));
+              HasSubstr("NOTHING OBSERVED: torch was imported, but no step of a torch.optim."));
   EXPECT_THAT(said(python_of_trainings() + " -c 'import os; os.kill(os.getpid(), 15)'"),
               HasSubstr("NOTHING OBSERVED: the command was ended by signal 15 before an optimizer "
                         "of torch stepped Files: "));

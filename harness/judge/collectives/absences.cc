@@ -40,7 +40,7 @@ std::pair<MismatchFault, std::vector<int>> absent(const CellEvidence& cell,
                                     MismatchFault::count, MismatchFault::missing}) {
     std::vector<int> found;
     for (const int rank : ranks) {
-      const RankExit* end = exit_of(cell, rank);
+      const RankExit* end = exit_of(cell.exits, rank);
       if (absence_of(end) == fault && !is_victim(cell, end)) found.push_back(rank);
     }
     if (!found.empty()) return {fault, found};

@@ -212,7 +212,7 @@ std::optional<CollectiveMismatch> first_of(std::vector<GroupMismatch> missed,
 
 bool was_interrupted(const CollectiveMismatch& missed, const CellEvidence& cell) {
   const auto was_ended = [&](int rank) {
-    const RankExit* const end = exit_of(cell, rank);
+    const RankExit* const end = exit_of(cell.exits, rank);
     return end && end->cause == ExitCause::interrupted;
   };
   return std::any_of(missed.culprits.begin(), missed.culprits.end(), was_ended) ||
@@ -230,11 +230,11 @@ bool is_for_good(const GroupMismatch& miss, const CellEvidence& cell) {
   if (!is_about_time) return true;
   if (was_interrupted(missed, cell)) return false;
   const auto has_waited = [&](int rank) {
-    const RankExit* const end = exit_of(cell, rank);
+    const RankExit* const end = exit_of(cell.exits, rank);
     return !end || !is_late(*end) || is_long_ago(cell, *end, miss.came_ns.at(rank));
   };
   const auto is_idle = [&](int rank) {
-    const RankExit* const end = exit_of(cell, rank);
+    const RankExit* const end = exit_of(cell.exits, rank);
     return !end || !is_late(*end) || is_stuck(cell, *end);
   };
   const std::vector<int>& waiting = missed.waiting;
@@ -247,7 +247,7 @@ std::string wait_in_words(const GroupMismatch& miss, const CellEvidence& cell) {
   const CollectiveMismatch& missed = miss.mismatch;
   if (missed.waiting.empty()) return "";
   const int rank = missed.waiting.front();
-  const RankExit* const end = exit_of(cell, rank);
+  const RankExit* const end = exit_of(cell.exits, rank);
   if (!end || !is_late(*end)) return "";
   const double waited = static_cast<double>(*end->ended_ns - miss.came_ns.at(rank)) * 1e-9;
   const std::string whom = missed.culprits.empty() ? "" : " for " + ranks_in_words(missed.culprits);

@@ -61,7 +61,7 @@ class Search {
         group_.size, group_.name);
     std::vector<int> waiting;
     for (const auto& [rank, calls] : group_.members) {
-      const RankExit* end = exit_of(cell_, rank);
+      const RankExit* end = exit_of(cell_.exits, rank);
       if (!end || absence_of(end) != MismatchFault::missing) return;
       waiting.push_back(rank);
     }
@@ -151,13 +151,13 @@ class Search {
   /// Whether a busy rank was ended soon after another had failed, so that it might still have
   /// called it.
   bool was_cut_off(int rank) const {
-    const RankExit* end = exit_of(cell_, rank);
+    const RankExit* end = exit_of(cell_.exits, rank);
     return end && end->cause == ExitCause::peer_failed && !elsewhere(rank) &&
            any_failed_by_itself(cell_);
   }
 
   bool is_alive(int rank) const {
-    return absence_of(exit_of(cell_, rank)) == MismatchFault::missing;
+    return absence_of(exit_of(cell_.exits, rank)) == MismatchFault::missing;
   }
 
   const Collective* elsewhere(int rank) const { return open_elsewhere(cell_, rank, group_.name); }
@@ -326,7 +326,7 @@ class Search {
   bool find_end_inside() {
     std::vector<int> inside;
     for (const int rank : not_out()) {
-      const RankExit* end = exit_of(cell_, rank);
+      const RankExit* end = exit_of(cell_.exits, rank);
       const bool is_open = row_.at(rank)->state == CollectiveState::entered;
       if (!end || !is_open || is_victim(cell_, end) || has_left_behind(rank)) continue;
       const MismatchFault why = absence_of(end);

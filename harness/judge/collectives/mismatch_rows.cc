@@ -34,7 +34,7 @@ CollectiveRow shown_row(const CellEvidence& cell, const Group& group, std::uint6
   shown.step = row.empty() ? 0 : row.begin()->second->step;
   shown.calls.resize(static_cast<std::size_t>(cell.evidence->processes()));
   for (const auto& [rank, call] : row) {
-    shown.calls[static_cast<std::size_t>(rank)] = shown_call(*call, exit_of(cell, rank));
+    shown.calls[static_cast<std::size_t>(rank)] = shown_call(*call, exit_of(cell.exits, rank));
   }
   shown.differs = row.size() < group.members.size() || classes_of(row, may_meet).size() > 1;
   return shown;

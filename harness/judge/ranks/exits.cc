@@ -63,10 +63,10 @@ bool is_among(const std::vector<int>& ranks, int rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
-const RankExit* exit_of(const CellEvidence& cell, int rank) {
-  const auto end = std::find_if(cell.exits.begin(), cell.exits.end(),
-                                [&](const RankExit& other) { return other.rank == rank; });
-  return end == cell.exits.end() ? nullptr : &*end;
+const RankExit* exit_of(const std::vector<RankExit>& exits, int rank) {
+  const auto end =
+      std::ranges::find_if(exits, [&](const RankExit& other) { return other.rank == rank; });
+  return end == exits.end() ? nullptr : &*end;
 }
 
 bool has_lost_peer(const CellEvidence& cell, const RankExit& end) {

@@ -10,7 +10,7 @@ namespace lockstep {
 bool is_among(const std::vector<int>& ranks, int rank);
 
 /// Exit of a rank; null if unknown.
-const RankExit* exit_of(const CellEvidence& cell, int rank);
+const RankExit* exit_of(const std::vector<RankExit>& exits, int rank);
 
 /// Whether a rank raised because a peer was gone. The exit's cause must say so. If its collective
 /// log has entries, the rank must also have been in a call: data loaders lose connections with the
