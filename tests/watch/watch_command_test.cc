@@ -74,6 +74,14 @@ TEST_F(WatchCommand, SaysHowFarACommandCameOfWhichNothingWasObserved) {
                         "of torch stepped Files: "));
 }
 
+TEST_F(WatchCommand, DoesNotSayThatNoOptimizerSteppedWhereStepsAreLeftOut) {
+  const Outcome outcome = watch("--from 100", two_ranks("one_training"));
+  EXPECT_THAT(unwrapped(outcome.err),
+              AllOf(HasSubstr("NOTHING OBSERVED on 2 ranks: torch was imported, but no step of a "
+                              "torch.optim.Optimizer was observed; "),
+                    HasSubstr("--from, --until and --off leave steps out")));
+}
+
 TEST_F(WatchCommand, SaysWhyACommandFailedBeforeAStep) {
   const Outcome failed = watch("", "sh -c 'exit 7'");
   EXPECT_EQ(failed.status, 7);
