@@ -9,6 +9,20 @@
 
 namespace lockstep {
 
+namespace {
+
+/// Whether two ranks have observed the same tensors of a step so far. With rows of their own, which
+/// come first and differ by the number of the rank, as many.
+bool is_alike(const IndexedStep& a, int rank_of_a, const IndexedStep& b, int rank_of_b) {
+  if (a.step != b.step) return false;
+  if (a.summary.tensors == b.summary.tensors) return true;
+  const StepSummary::Phases none;
+  return a.summary.rows == b.summary.rows && a.summary.groups.size() == b.summary.groups.size() &&
+         own_rows_of(rank_of_a, a.summary) != none && own_rows_of(rank_of_b, b.summary) != none;
+}
+
+}  // namespace
+
 void RankFollower::find_ranks() {
   if (world_size_ > 0 && ranks() == world_size_) return;
   for (const int rank : ranks_with_facts(folder_)) {
@@ -61,13 +75,11 @@ void RankFollower::compare(const IndexedStep& step, std::map<Digest, StepSummary
 /// Ranks that have observed the same tensors of a step so far can be compared before its end.
 void RankFollower::compare_begun() {
   if (ranks_.empty() || ranks() < world_size_) return;
+  const int first_rank = ranks_.begin()->first;
   const IndexedStep* const first = ranks_.begin()->second.index.begun();
   for (const auto& [rank, state] : ranks_) {
     const IndexedStep* const begun = state.index.begun();
-    if (!first || !begun || begun->step != first->step ||
-        begun->summary.tensors != first->summary.tensors) {
-      return;
-    }
+    if (!first || !begun || !is_alike(*first, first_rank, *begun, rank)) return;
   }
   std::map<Digest, StepSummary::Phases> groups;
   for (const auto& [rank, state] : ranks_) compare(*state.index.begun(), groups);

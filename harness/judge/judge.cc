@@ -157,7 +157,8 @@ class JudgedClaim {
         judge_collectives(facts, result_);
         break;
       case Predicate::divide_samples:
-        break;  // of a job, and judged after its steps (`shared_samples`)
+      case Predicate::reduce_over_ranks:
+        break;  // of a job, and judged after its steps (`shared_samples`, `reduction_fold`)
       case Predicate::stay_finite:
         fold_ = fold_finiteness(cell_, claim);
         break;

@@ -69,6 +69,13 @@ void add(const TensorIdentity& tensor, std::int64_t micro_batch, const Digest& d
   summary.groups[tensor.group].at(static_cast<std::size_t>(tensor.phase)) += row.digest();
 }
 
+StepSummary::Phases own_rows_of(int rank, const StepSummary& summary) {
+  ObservedTensor own;
+  own.replica_group = group_of_one(rank);
+  const auto found = summary.groups.find(identity_of(own).group);
+  return found == summary.groups.end() ? StepSummary::Phases() : found->second;
+}
+
 std::filesystem::path index_file(const std::filesystem::path& journal) {
   return std::filesystem::path(journal).replace_extension(".index");
 }

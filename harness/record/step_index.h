@@ -46,6 +46,9 @@ TensorIdentity identity_of(const ObservedTensor& tensor);
 void add(const TensorIdentity& tensor, std::int64_t micro_batch, const Digest& digest,
          std::int64_t non_finite, StepSummary& summary);
 
+/// The digests of the rows that belong to `rank` alone, by phase: in a group of its own.
+StepSummary::Phases own_rows_of(int rank, const StepSummary& summary);
+
 /// Position of a step's contiguous rows in a journal, and their summary.
 struct IndexedStep {
   std::int64_t step = 0;

@@ -59,6 +59,29 @@ std::string parting_in_words(const Finding& parting, const ObservedSteps& steps)
                      is_always ? "never" : "not", count, parting.step);
 }
 
+/// How gradients that differ between ranks were reduced, if that is known of at least half of them,
+/// and of no other.
+const Finding* reduction_of(const JobRecord& job, const Finding& parting) {
+  if (parting.claim.kind != Kind::gradient) return nullptr;
+  const auto result = std::ranges::find_if(
+      job.results, [](const ClaimResult& one) { return one.claim == reduce_over_ranks(); });
+  if (result == job.results.end() || result->findings.empty()) return nullptr;
+  const Finding& found = result->findings.front();
+  const bool are_those = std::ranges::all_of(found.tensors, [&](const std::string& tensor) {
+    return std::ranges::find(parting.tensors, tensor) != parting.tensors.end();
+  });
+  return are_those && 2 * found.tensors.size() >= parting.tensors.size() ? &found : nullptr;
+}
+
+/// Says how, in place of the first tensor, or as the cause.
+void add_reduction(const Finding& parting, const Finding& found, JobRecord& job) {
+  if (found.kind == FindingKind::gradient_never_synchronised) {
+    job.symptom.text = parting_in_words(parting, job.steps) + ": each rank has its own";
+    return;
+  }
+  job.symptom.text += ". Cause: " + found.sentence.substr(0, found.sentence.find(';'));
+}
+
 /// Whether ranks made other updates of equal parameters by equal gradients.
 bool is_of_update(const JobRecord& job, const Finding& parting) {
   if (parting.claim.phase != Phase::post_step) return false;
@@ -116,7 +139,12 @@ void find_cause(JobRecord& job) {
     const bool is_narrower = !cause || one.parameters.size() < cause->parameters.size();
     if (is_narrower && explains(one, *parting)) cause = &one;
   }
-  if (!cause) return;
+  if (!cause) {
+    if (const Finding* const found = reduction_of(job, *parting)) {
+      add_reduction(*parting, *found, job);
+    }
+    return;
+  }
   cause->explains = true;
   job.symptom.text = fmt::format("{}. Cause: {}", parting_in_words(*parting, job.steps),
                                  cause_in_words(*cause, parting->step));

@@ -9,8 +9,9 @@ namespace lockstep {
 ///
 /// One of `JobRecord::unreduced` explains the first difference, and is marked, if it holds in that
 /// step, if every tensor that differs is one of its parameters, and at least half of its parameters
-/// that were compared differ. Of several the one with the fewest parameters counts. Where gradients
-/// agree and parameters differ after a step, ranks have other hyperparameters, or one skipped it.
+/// that were compared differ. Of several the one with the fewest parameters counts. Without one,
+/// how these gradients were reduced (`reduce_over_ranks`). Where gradients agree and parameters
+/// differ after a step, ranks have other hyperparameters, or one skipped it.
 void find_cause(JobRecord& job);
 
 }  // namespace lockstep

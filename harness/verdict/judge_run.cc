@@ -26,6 +26,7 @@
 #include "harness/verdict/non_finite.h"
 #include "harness/verdict/not_run.h"
 #include "harness/verdict/other_kinds.h"
+#include "harness/verdict/reduction_fold.h"
 #include "harness/verdict/repetition.h"
 #include "harness/verdict/shared_samples.h"
 #include "harness/verdict/symptom.h"
@@ -274,6 +275,19 @@ void add_shared_samples(const StepReader& evidence, JobRecord& job) {
   result.findings.push_back(std::move(*shared.fault));
 }
 
+/// After its other claims, since they say whether ranks differ.
+void add_reductions(const ReductionFold& reductions, JobRecord& job) {
+  auto result = reductions.result(job.results);
+  job.notes = with(reductions.judged_in_words(), std::move(job.notes));
+  if (!result) return;
+  const bool is_alone =
+      job.symptom.kind == SymptomKind::right || job.symptom.kind == SymptomKind::undecided;
+  if (is_alone && !result->findings.empty()) {
+    job.symptom = symptom_of_reduction(result->findings[0]);
+  }
+  job.results.push_back(std::move(*result));
+}
+
 /// A job has no expectation, so its findings are the result.
 void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) {
   begin_judging(job);
@@ -294,7 +308,9 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   judged.traffic_in_steps = job.traffic_in_steps;
   if (!begins_apart(job, *judged.evidence)) judged.unshared = unshared_tensors(judged);
   JobTables tables(judged);
+  ReductionFold reductions(judged);
   StepFolds others = tables.columns();
+  others.emplace_back(reductions);
   auto charts = chart_fold_for(job, judged, reading);
   if (charts) others.push_back(*charts);
   const Judgement judgement = judge_execution(job, judged, others);
@@ -304,6 +320,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
       coverage_of(*judged.evidence, judged.unshared,
                   {ended_of(Kind::gradient, judgement), ended_of(Kind::parameter, judgement)});
   job.notes = notes_of_job(judged, job.results, job.exits);
+  add_reductions(reductions, job);
   add_shared_samples(*judged.evidence, job);
   find_cause(job);
   if (!job.elsewhere.empty()) job.notes.push_back(hint_at_machines(job));

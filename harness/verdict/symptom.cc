@@ -254,6 +254,17 @@ Symptom symptom_of_samples(const Finding& same) {
   return symptom;
 }
 
+Symptom symptom_of_reduction(const Finding& wrong) {
+  Symptom symptom;
+  symptom.kind = SymptomKind::agree_but_wrong;
+  symptom.step = symptom.wrong_step = wrong.step;
+  symptom.tensor = wrong.tensor;
+  symptom.text =
+      fmt::format("{} ({} of {}, from step {})", wrong.sentence.substr(0, wrong.sentence.find(';')),
+                  wrong.tensors.size(), wrong.compared, wrong.step);
+  return symptom;
+}
+
 Symptom symptom_of_unrun(const std::string& precondition, const std::optional<NotRun>& not_run) {
   Symptom symptom;
   symptom.text = not_run ? "not run: " + not_run->reason

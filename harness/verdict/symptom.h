@@ -20,6 +20,9 @@ std::string after_wrong_step(std::int64_t wrong_step, std::int64_t step);
 /// For a job whose values are right. `same`: the finding about the samples of its ranks.
 Symptom symptom_of_samples(const Finding& same);
 
+/// For a job whose ranks agree on gradients that are no mean of all. `wrong`: the finding.
+Symptom symptom_of_reduction(const Finding& wrong);
+
 /// For a cell that was not run. `precondition` is the violated one; empty: the run ended before the
 /// cell.
 Symptom symptom_of_unrun(const std::string& precondition,

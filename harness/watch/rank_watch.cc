@@ -244,7 +244,8 @@ void RankWatch::measure(const TensorBytes& bytes, Measured& measured) {
 bool RankWatch::is_copied(Measured& measured, std::uint64_t bytes) {
   const Observation& row = measured.row;
   // Samples are never stored. No rank is compared with another one by values of modules.
-  if (!row.not_comparable.empty() || row.kind == Kind::data || is_of_module(row.kind)) return false;
+  const bool is_of_one_rank = is_of_module(row.kind) || is_of_pass(row.kind);
+  if (!row.not_comparable.empty() || row.kind == Kind::data || is_of_one_rank) return false;
   measured.is_kept = is_keeping_ && writer_.wants(bytes);
   return measured.is_kept || keeps_before_;
 }

@@ -37,6 +37,8 @@ std::string_view short_name(Kind kind) {
     case Kind::random_state:
     case Kind::module_output:
     case Kind::module_gradient:
+    case Kind::contribution:
+    case Kind::reduction:
       return "data";
   }
   return "";

@@ -22,6 +22,8 @@ Phase customary_phase(Kind kind) {
       return Phase::pre_forward;
     case Kind::memory:
     case Kind::module_gradient:
+    case Kind::contribution:
+    case Kind::reduction:
       return Phase::post_backward;
   }
   return Phase::pre_forward;
@@ -66,6 +68,8 @@ std::string_view predicate_in_words(Predicate predicate) {
       return "stay finite";
     case Predicate::divide_samples:
       return "are divided between ranks";
+    case Predicate::reduce_over_ranks:
+      return "are those of all ranks, reduced";
   }
   return "";
 }
@@ -94,6 +98,10 @@ Claim at_most_reference(Kind kind, Phase phase) {
 Claim stay_finite(Kind kind, Phase phase) { return {Predicate::stay_finite, kind, phase}; }
 
 Claim divide_samples() { return {Predicate::divide_samples, Kind::data, Phase::pre_forward}; }
+
+Claim reduce_over_ranks() {
+  return {Predicate::reduce_over_ranks, Kind::gradient, Phase::pre_step};
+}
 
 Claim ranks_finish() { return {Predicate::ranks_finish, std::nullopt, std::nullopt}; }
 
@@ -131,6 +139,10 @@ std::string_view plural(Kind kind) {
       return "outputs of modules";
     case Kind::module_gradient:
       return "gradients at outputs of modules";
+    case Kind::contribution:
+      return "gradients of single ranks";
+    case Kind::reduction:
+      return "gradients after the backward pass";
   }
   return "";
 }

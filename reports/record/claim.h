@@ -30,6 +30,8 @@ struct Names<Phase> {
 ///   random_state     of a generator: "torch cpu"
 ///   module_output    of one forward pass of a module: "layer1.0", "layer1.0[1]"
 ///   module_gradient  that arrives at such an output
+///   contribution     a rank's own gradient, as a backward pass left it before ranks reduce it
+///   reduction        the gradient at the end of that pass, by when wrappers have reduced it
 enum class Kind {
   parameter,
   gradient,
@@ -40,14 +42,17 @@ enum class Kind {
   optimizer_state,
   random_state,
   module_output,
-  module_gradient
+  module_gradient,
+  contribution,
+  reduction
 };
 
 template <>
 struct Names<Kind> {
-  static constexpr std::array<std::string_view, 10> values{
-      "parameter", "gradient",        "buffer",       "loss",          "memory",
-      "data",      "optimizer_state", "random_state", "module_output", "module_gradient"};
+  static constexpr std::array<std::string_view, 12> values{
+      "parameter",    "gradient",        "buffer",       "loss",          "memory",
+      "data",         "optimizer_state", "random_state", "module_output", "module_gradient",
+      "contribution", "reduction"};
 };
 
 /// Property claimed of the observations. New predicates are added at the end; each has one judge.
@@ -59,14 +64,16 @@ enum class Predicate {
   collectives_match,
   agree_periodically,
   stay_finite,
-  divide_samples
+  divide_samples,
+  reduce_over_ranks
 };
 
 template <>
 struct Names<Predicate> {
-  static constexpr std::array<std::string_view, 8> values{
-      "agree_across_ranks", "equal_reference",    "ranks_finish", "at_most_reference",
-      "collectives_match",  "agree_periodically", "stay_finite",  "divide_samples"};
+  static constexpr std::array<std::string_view, 9> values{
+      "agree_across_ranks", "equal_reference",   "ranks_finish",
+      "at_most_reference",  "collectives_match", "agree_periodically",
+      "stay_finite",        "divide_samples",    "reduce_over_ranks"};
 };
 
 /// A statement that is true of a correct program.
@@ -99,6 +106,9 @@ Claim stay_finite(Kind kind, Phase phase);
 /// The ranks of a data-parallel training do not all see the same samples.
 Claim divide_samples();
 
+/// Every gradient is the mean of those of all ranks that hold it, or their sum, up to a factor.
+Claim reduce_over_ranks();
+
 /// Every rank runs to its end: none raises, exits early, is killed or hangs.
 Claim ranks_finish();
 
@@ -117,6 +127,12 @@ std::string_view plural(Kind kind);
 /// rank's own samples, so ranks are not compared by them.
 constexpr bool is_of_module(Kind kind) {
   return kind == Kind::module_output || kind == Kind::module_gradient;
+}
+
+/// Whether a tensor of the kind is one of a backward pass, which the ranks have not reduced, or may
+/// not have.
+constexpr bool is_of_pass(Kind kind) {
+  return kind == Kind::contribution || kind == Kind::reduction;
 }
 
 /// Verdict on a claim, ordered from good to bad: merging takes the worse one, and so does the exit

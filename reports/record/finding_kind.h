@@ -46,12 +46,16 @@ enum class FindingKind {
   // Values of a job on their own.
   became_not_finite,
   // Samples of a job.
-  same_samples
+  same_samples,
+  // Reductions of a job.
+  ranks_left_out,
+  passes_left_out,
+  changed_after_reduction
 };
 
 template <>
 struct Names<FindingKind> {
-  static constexpr std::array<std::string_view, 31> values{"initial-weights-differ",
+  static constexpr std::array<std::string_view, 34> values{"initial-weights-differ",
                                                            "weights-differ",
                                                            "gradients-differ",
                                                            "buffers-differ",
@@ -81,7 +85,10 @@ struct Names<FindingKind> {
                                                            "collective-arguments-differ",
                                                            "collective-count-differs",
                                                            "became-not-finite",
-                                                           "same-samples"};
+                                                           "same-samples",
+                                                           "ranks-left-out",
+                                                           "passes-left-out",
+                                                           "changed-after-reduction"};
 };
 
 }  // namespace lockstep

@@ -50,6 +50,43 @@ std::string told(JobRecord job) {
   return job.symptom.text;
 }
 
+/// How the gradients of these tensors were reduced.
+void add_reduction(JobRecord& job, FindingKind kind, const std::string& sentence,
+                   std::vector<std::string> tensors) {
+  ClaimResult& result = job.results.emplace_back();
+  result.claim = reduce_over_ranks();
+  result.verdict = Verdict::violated;
+  Finding& finding = result.findings.emplace_back();
+  finding.claim = result.claim;
+  finding.kind = kind;
+  finding.tensors = std::move(tensors);
+  finding.sentence = sentence + "; 1 of 4, from step 3 on.";
+}
+
+TEST(Cause, IsHowGradientsWereReduced) {
+  JobRecord own = with_gradients({"a", "b"});
+  add_reduction(own, FindingKind::gradient_never_synchronised, "own", {"a", "b"});
+  EXPECT_EQ(told(own),
+            "gradients were not synchronised (2 of 4, from step 3): each rank has its own");
+  JobRecord changed = with_gradients({"a", "b"});
+  add_reduction(changed, FindingKind::changed_after_reduction, "changed on rank 1", {"a"});
+  EXPECT_EQ(told(changed), std::string(kUnknown) + ". Cause: changed on rank 1");
+  changed.unreduced = {fact(NoReduction::bypassed, {"a", "b"})};
+  EXPECT_THAT(told(changed), HasSubstr("DDP's forward was not called")) << "it names the line";
+}
+
+TEST(Cause, IsNotHowOtherGradientsWereReduced) {
+  JobRecord other = with_gradients({"a", "b"});
+  add_reduction(other, FindingKind::ranks_left_out, "halves", {"a", "c"});
+  EXPECT_EQ(told(other), kUnknown);
+  JobRecord few = with_gradients({"a", "b", "c"});
+  add_reduction(few, FindingKind::ranks_left_out, "halves", {"a"});
+  EXPECT_EQ(told(few), kUnknown);
+  JobRecord parameters = differing({"a"}, agree_across_ranks(Kind::parameter, Phase::post_step));
+  add_reduction(parameters, FindingKind::ranks_left_out, "halves", {"a"});
+  EXPECT_EQ(told(parameters), kUnknown);
+}
+
 TEST(Cause, IsAFactThatPredictsTheTensorsThatDiffer) {
   JobRecord job = with_gradients({"a", "b", "c", "d"});
   job.unreduced = {fact(NoReduction::bypassed, {"a", "b", "c", "d"})};

@@ -30,9 +30,9 @@ inline std::string two_ranks(const std::string& script) {
 }
 
 /// As torchrun, but the ranks are forked from one process that has imported torch.
-inline std::string forked_ranks(const std::string& script) {
-  return fmt::format("{1} {0}/tests/forked_ranks.py {0}/tests/watch/{2}.py 2", LOCKSTEP_SOURCE_DIR,
-                     python_of_trainings(), script);
+inline std::string forked_ranks(const std::string& script, int ranks = 2) {
+  return fmt::format("{1} {0}/tests/forked_ranks.py {0}/tests/watch/{2}.py {3}",
+                     LOCKSTEP_SOURCE_DIR, python_of_trainings(), script, ranks);
 }
 
 }  // namespace lockstep

@@ -50,6 +50,11 @@ void require_digest(const Observation& observation, const SnapshotTensor& tensor
       to_text(found));
 }
 
+/// Whether a summary has rows of backward passes that belong to its rank alone.
+bool has_passes_of(int rank, const StepSummary& summary) {
+  return own_rows_of(rank, summary)[static_cast<std::size_t>(Phase::post_backward)] != Digest();
+}
+
 /// Limit of the steps kept in memory: small cells are read repeatedly.
 constexpr std::size_t kMostOfViews = 32 << 20;
 
@@ -112,6 +117,14 @@ void StepReader::note_tensor(int rank, ObservedTensor tensor) {
   if (ranks.empty() || ranks.back() != rank) ranks.push_back(rank);
 }
 
+std::vector<std::int64_t> StepReader::steps_with_passes() const {
+  std::vector<std::int64_t> steps;
+  for (const std::int64_t step : steps_) {
+    if (together_.at(step).has_passes) steps.push_back(step);
+  }
+  return steps;
+}
+
 /// Rows were removed only where an index was believed. A rank that still has them, because the job
 /// or the copying of its files was cut, does not bring those of the others back.
 void StepReader::sort_steps() {
@@ -169,6 +182,7 @@ void StepReader::note_journal(int rank) {
 
 void StepReader::note_step(int rank, const IndexedStep& step) {
   Together& together = together_[step.step];
+  together.has_passes = together.has_passes || has_passes_of(rank, step.summary);
   together.add(rank, step.summary);
   if (step.summary.non_finite > 0) together.non_finite.push_back(rank);
 }
@@ -271,7 +285,8 @@ void StepReader::read_as_written(int rank, const JournalStep& step, StepView::Ra
   const auto place = static_cast<std::size_t>(rank);
   view.observations = journals_[place]->read(step);
   // Needed only to estimate differences.
-  const bool needs_sketches = reading_.has_all_sketches || !agreed_set(step.step);
+  const bool needs_sketches =
+      reading_.has_all_sketches || !agreed_set(step.step) || together_.at(step.step).has_passes;
   if (needs_sketches) view.sketches = sketches_[place].at(step.step, step.first_seq);
   if (!snapshots_[place].contains(step.step)) return;
   const fs::path file = snapshot_file(folder_of(rank), rank, step.step);

@@ -62,6 +62,10 @@ class StepReader {
   /// StaleIndex if rows and index do.
   std::shared_ptr<const StepView> at(std::int64_t step) const;
 
+  /// The steps of which rows of backward passes were observed that belong to one rank alone;
+  /// ascending. Reads no row.
+  std::vector<std::int64_t> steps_with_passes() const;
+
   /// Whether `rank` observed anything in a step. Reads no row.
   bool has_observed(int rank, std::int64_t step) const { return step_of(rank, step) != nullptr; }
 
@@ -129,6 +133,7 @@ class StepReader {
     ListDigest set;
     bool agrees = true;
     bool is_thinned = false;
+    bool has_passes = false;
     std::uint64_t bytes = 0;
     std::vector<int> non_finite;                   ///< ranks
     std::map<Digest, StepSummary::Phases> groups;  ///< of the first rank of each

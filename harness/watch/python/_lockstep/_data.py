@@ -77,7 +77,7 @@ class Data:
             sizes = {value.shape[0] for _, value in inputs}
             rows = Rows(watch, self._torch)
             for name, value in inputs:
-                named = self._inputs.setdefault(name, Named(name, (None, "data %d" % rank)))
+                named = self._inputs.setdefault(name, Named(name, (None, "rank %d" % rank)))
                 named.reason = ("" if len(sizes) == 1 else
                                 "no batch dimension: inputs differ in the size of dimension 0")
                 rows.add(named, value, "pre_forward", "data", self._written)

@@ -8,6 +8,7 @@ import threading
 
 from _lockstep import _configuration, _files, _library, _precision, _settings, _stalls
 from _lockstep._also import Also, MicroBatches
+from _lockstep._contributions import Contributions, is_due
 from _lockstep._data import Data
 from _lockstep._execution import Execution
 from _lockstep._machines import ranks_of_machine, rendezvous, threads_of
@@ -78,6 +79,7 @@ class Watcher:
         self._also = Also(torch, settings.also, self.before_buffers) if settings.also else None
         self._has_also = False  # in this step
         self._micro_batches = MicroBatches(self.before_accumulation)
+        self._contributions = Contributions(torch, self.has_contributions)
         self._lock = threading.Lock()
         self._note_lock = threading.Lock()
         self._parent = 0  # process, when the observation began
@@ -158,6 +160,10 @@ class Watcher:
         with self._lock:  # autograd has a thread per device
             self._attempt(self._observe_backward, optimizer, parameter, gradient)
 
+    def has_contributions(self, values, step):
+        with self._lock:
+            self._attempt(self._observe_contributions, values, step)
+
     # Called by the script.
 
     def observe_value(self, name, value):
@@ -180,7 +186,7 @@ class Watcher:
 
     def own_group(self):
         """The replica group of a tensor that only this rank holds."""
-        return "data %d" % self._rank
+        return "rank %d" % self._rank
 
     def left_out(self, name):
         return self._optimizers.left_out(name)
@@ -227,6 +233,7 @@ class Watcher:
 
     def _give_up(self, error):
         self._is_off = True
+        self._contributions.end()
         self._wrappers.end()
         self._unnoted = str(error)
         say("rank %s is no longer observed: %s" % (os.environ.get("RANK", "0"), error))
@@ -265,6 +272,7 @@ class Watcher:
             return
         self._open()
         known = self._optimizers.of(optimizer)
+        self._contributions.disarm(known)
         known.steps += 1
         known.is_in_step = self._begin_step_if_new(optimizer, known)
         batches = self._data.take()
@@ -304,6 +312,7 @@ class Watcher:
         if not known.is_in_step:
             return
         known.written.end_step()
+        self._await_contributions(known)
         if not self._is_observed:
             return
         if self._has_closure(args, kwargs):  # its gradients were computed inside
@@ -317,6 +326,12 @@ class Watcher:
                 self._has_also = True
         if self._has_end(known):
             self._watch.end_step()
+
+    def _await_contributions(self, known):
+        """Of the next step of an optimizer. The ranks of LocalSGD have their own gradients."""
+        step = self._step + 1
+        if self._world > 1 and not self._settings.agree_every and is_due(step) and self._steps.is_due(step):
+            self._contributions.arm(known, step, self.own_group())
 
     def _observes_written(self):
         """Whether parameters were written since the last step, and are observed: of many such steps now and then, so
@@ -515,6 +530,16 @@ class Watcher:
         else:
             rows.write()
 
+    def _observe_contributions(self, values, step):
+        rows = self.new_rows()
+        for named, gradient, kind, count in values:
+            if gradient is None:
+                rows.add_placed(named, Placement(None, reason="it had too many backward passes"), "post_backward", kind,
+                                count)
+            else:
+                rows.add(named, gradient, "post_backward", kind, count)
+        self.write(rows, step)
+
     def _observe_value(self, name, value):
         self._open()
         if self._step == 0:
@@ -623,6 +648,7 @@ class Watcher:
             self._end(error)
         if self._also is not None:
             self._also.end()
+        self._contributions.end()
         self._wrappers.end()
         self._is_off = True
 

@@ -1,0 +1,116 @@
+"""Each rank's own gradient of a parameter, as its backward passes leave it before ranks reduce it, and what is left
+when the pass has ended: by then DistributedDataParallel has reduced it. Seen in few steps, by hooks that are gone in
+the others."""
+
+import sys
+import weakref
+
+from _lockstep._rows import Named
+
+_FIRST_STEPS = (2, 3)  # the parameters are known after the first one
+_EVERY = 32  # and of so many later steps one
+_MOST_PASSES = 16  # of a parameter in a step
+_CALLBACKS = 3  # a wrapper queues one for the end of the pass, which may queue another
+
+
+def is_due(step):
+    """Whether contributions are observed in a step: the same on all ranks."""
+    return step in _FIRST_STEPS or step % _EVERY == 0
+
+
+class _Parameter:
+    """In one step."""
+
+    __slots__ = ("reference", "named", "step", "passes", "ends", "handle")
+
+    def __init__(self, parameter, named, step):
+        self.reference, self.named, self.step = weakref.ref(parameter), named, step
+        self.passes = 0  # that added to its gradient
+        self.ends = 0  # of these passes, that were observed
+        self.handle = None
+
+
+class Contributions:
+    def __init__(self, torch, observe):
+        """`observe`: called with a list of (Named, gradient, kind, number of the pass) and their step. None in place
+        of a gradient: it is not compared."""
+        self._torch = torch
+        self._observe = observe
+        self._armed = {}  # lists of _Parameter, by id of what is known of an optimizer
+        self._named = {}  # Named of contributions, by name of the parameter
+        self._is_queued = False  # a callback for the end of the pass in progress
+
+    def arm(self, known, step, group):
+        """`known`: a WatchedOptimizer whose gradients are observed in the coming `step`. `group`: of this rank
+        alone."""
+        if self._is_compiled():
+            return
+        self._is_queued = False
+        armed = self._armed[id(known)] = []
+        for tensor, named in known.parameters:
+            if not self._is_plain(tensor, named):
+                continue
+            own = self._named.get(named.name)
+            if own is None:
+                own = self._named[named.name] = Named(named.name, (None, group))
+            one = _Parameter(tensor, own, step)
+            one.handle = tensor.register_post_accumulate_grad_hook(self._hook(one))
+            armed.append(one)
+
+    def disarm(self, known):
+        """Its step begins."""
+        for one in self._armed.pop(id(known), ()):
+            one.handle.remove()
+
+    def end(self):
+        """Leaves the parameters as they were."""
+        for armed in self._armed.values():
+            for one in armed:
+                one.handle.remove()
+        self._armed = {}
+
+    def _is_plain(self, tensor, named):
+        """Whether a gradient is accumulated in the parameter itself, and is as large: engines that divide parameters
+        put it there themselves."""
+        part = named.known[0] if named.known is not None else None
+        return (part is None and not named.reason and tensor.requires_grad and tensor.is_leaf
+                and not tensor.is_inference() and type(tensor) in (self._torch.nn.Parameter, self._torch.Tensor))
+
+    @staticmethod
+    def _is_compiled():
+        """Whether the engine of backward passes is compiled, and with it the hooks."""
+        module = sys.modules.get("torch._dynamo.compiled_autograd")
+        config = sys.modules.get("torch._dynamo.config")
+        return bool(getattr(module, "compiled_autograd_enabled", False) or getattr(config, "compiled_autograd", False))
+
+    def _hook(self, one):
+        def hook(parameter):
+            if not self._torch.compiler.is_compiling():
+                self._see(one, parameter)
+        return hook
+
+    def _see(self, one, parameter):
+        one.passes += 1
+        if one.passes > _MOST_PASSES + 1:
+            return
+        is_compared = one.passes <= _MOST_PASSES
+        self._observe([(one.named, parameter.grad if is_compared else None, "contribution", one.passes - 1)], one.step)
+        if is_compared and not self._is_queued:
+            self._is_queued = True
+            self._queue(self._see_end, _CALLBACKS)
+
+    def _queue(self, call, depth):
+        """Calls it at the end of the backward pass, after the callbacks that are queued meanwhile."""
+        then = call if depth == 1 else lambda: self._queue(call, depth - 1)
+        self._torch.autograd.Variable._execution_engine.queue_callback(then)
+
+    def _see_end(self):
+        self._is_queued = False
+        ended = {}
+        for one in (one for armed in self._armed.values() for one in armed):
+            gradient = getattr(one.reference(), "grad", None)
+            if gradient is not None and one.ends < one.passes <= _MOST_PASSES:
+                ended.setdefault(one.step, []).append((one.named, gradient, "reduction", one.passes - 1))
+                one.ends = one.passes
+        for step, values in ended.items():
+            self._observe(values, step)

@@ -1,0 +1,167 @@
+"""Trainings whose gradients are reduced rightly or wrongly, each observed into a folder of its name:
+reductions.py OUT CASE... Names of cases are words: "ddp missing adamw". The first one says who reduces."""
+
+import contextlib
+import os
+import sys
+
+import lockstep
+from torch import nn
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+STEPS = 4
+
+
+class Net(nn.Module):
+    """`part` is not used by every batch; `gate` is a single number."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.head = nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, 4)
+        self.part = nn.Linear(16, 16)
+        self.gate = nn.Parameter(torch.ones(()))
+
+    def forward(self, rows, uses_part=True):
+        rows = torch.tanh(self.norm(self.first(rows))) * self.gate
+        return self.head(rows + self.part(rows) if uses_part else rows)
+
+
+class Case:
+    def __init__(self, words):
+        self.words = words.split()
+        self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
+        self.generator = torch.Generator().manual_seed(self.rank if "same" not in self.words else 0)
+        self.half = dist.new_group([0, 1])  # made by all
+        self.other_half = dist.new_group([2, 3])
+
+    def __contains__(self, word):
+        return word in self.words
+
+    def batch(self, net):
+        size = 4 if "tokens" not in self else 2 + 2 * self.rank
+        return torch.randn(size, 8, generator=self.generator).to(net.head.weight.dtype)
+
+    # Reductions of DDP.
+
+    def register(self, model):
+        if "fp16" in self:
+            model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+        if "bf16-hook" in self:
+            model.register_comm_hook(None, default_hooks.bf16_compress_hook)
+        if any(word in self for word in ("missing", "twice", "hook-own", "hook-halves", "hook-sum")):
+            model.register_comm_hook(None, self.reduced)
+
+    def reduced(self, _, bucket):
+        buffer = bucket.buffer().div_(self.ranks if "hook-sum" not in self else 1)
+        group = None
+        if "missing" in self and self.rank == 2:
+            buffer = torch.zeros_like(buffer)
+        if "hook-own" in self:
+            return default_hooks.allreduce_hook(dist.new_group([self.rank], use_local_synchronization=True), bucket)
+        if "hook-halves" in self:
+            group = self.half if self.rank < 2 else self.other_half
+        reduced = dist.all_reduce(buffer, group=group, async_op=True).get_future()
+        last = self.ranks if "twice" in self else 1
+        return reduced.then(lambda future: future.value()[0].div_(last))
+
+    # Reductions by hand.
+
+    def reduce(self, parameters):
+        for parameter in parameters:
+            gradient = parameter.grad
+            if gradient is None:
+                gradient = parameter.grad = torch.zeros_like(parameter)
+            if "broadcast" in self:
+                dist.broadcast(gradient, 1)
+            elif "halves" in self:
+                dist.all_reduce(gradient, group=self.half if self.rank < 2 else self.other_half)
+            elif "left-out" in self:
+                summand = torch.zeros_like(gradient) if self.rank == 3 else gradient.clone()
+                dist.all_reduce(summand)
+                gradient.copy_(summand)
+            elif "weights" in self:
+                summand = gradient * (1 + self.rank)
+                dist.all_reduce(summand)
+                gradient.copy_(summand / 10)
+            elif "nothing" not in self:
+                dist.all_reduce(gradient)
+            if "sum" not in self and "broadcast" not in self:
+                gradient /= self.ranks
+
+    def after_reduction(self, net):
+        parameters = list(net.parameters())
+        if "clip" in self:
+            nn.utils.clip_grad_norm_(parameters, 0.05)
+        if "clip-value" in self:
+            nn.utils.clip_grad_value_(parameters, 0.001)
+        if "mask" in self or "local-mask" in self and self.rank == 2:
+            net.first.weight.grad[:4] = 0
+        if "local-clip" in self and self.rank == 1:
+            nn.utils.clip_grad_norm_(parameters, 0.01)
+        if "noise" in self:
+            for parameter in parameters:
+                parameter.grad += 0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(7))
+
+    def loss(self, forward, net, step):
+        rows = self.batch(net)
+        uses_part = "unused" not in self or (self.rank + step) % 2 == 0
+        squares = forward(rows, uses_part).pow(2)
+        if "tokens" in self:
+            count = torch.tensor(float(len(rows)))
+            dist.all_reduce(count)
+            return squares.sum() * self.ranks / count
+        return squares.mean()
+
+
+def optimizer_of(case, net):
+    kind = torch.optim.AdamW if "adamw" in case else torch.optim.SGD
+    return kind(net.parameters(), 0.01)
+
+
+def train(case):
+    torch.manual_seed(0)
+    net = Net()
+    if "bfloat16" in case:
+        net = net.to(torch.bfloat16)
+    model = net
+    if "ddp" in case:
+        model = nn.parallel.DistributedDataParallel(
+            net, find_unused_parameters="unused" in case, gradient_as_bucket_view="view" in case,
+            static_graph="static" in case)
+        case.register(model)
+    if "compiled" in case:
+        model = torch.compile(model, backend="aot_eager")
+    optimizer = optimizer_of(case, net)
+    scaler = torch.amp.GradScaler("cpu", enabled="scaler" in case)
+    passes = 3 if "accumulation" in case else 1
+    joined = model.join() if "join" in case else contextlib.nullcontext()
+    steps = STEPS if "join" not in case else STEPS + 2 * case.rank
+    with joined:
+        for step in range(1, steps + 1):
+            optimizer.zero_grad(set_to_none="keep" not in case)
+            for number in range(1, passes + 1):
+                synced = 1 if "early" in case else passes
+                with model.no_sync() if "ddp" in case and number != synced else contextlib.nullcontext():
+                    with torch.autocast("cpu", torch.bfloat16, enabled="autocast" in case):
+                        loss = case.loss(model, net, step)
+                    scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            if "hand" in case:
+                case.reduce(net.parameters())
+            case.after_reduction(net)
+            scaler.step(optimizer)
+            scaler.update()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    out, cases = sys.argv[1], sys.argv[2:]
+    for words in cases:
+        dist.barrier()  # all have left the job before
+        lockstep.watch(out=os.path.join(out, words.replace(" ", "-")))
+        train(Case(words))
+        lockstep.stop()
+    dist.destroy_process_group()
