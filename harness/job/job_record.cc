@@ -209,6 +209,67 @@ std::vector<Setting> configuration_in(const std::map<int, RankFacts>& facts) {
   return configuration;
 }
 
+/// Hyperparameters as a rank had them, step by step.
+class SettingsInStep {
+ public:
+  explicit SettingsInStep(const RankFacts& facts)
+      : next_(facts.hyperparameters.begin()), end_(facts.hyperparameters.end()) {}
+
+  /// Steps ascend.
+  const std::map<std::string, std::string>& at(std::int64_t step) {
+    for (; next_ != end_ && next_->first <= step; ++next_) {
+      for (const auto& [name, value] : next_->second) now_[name] = value;
+    }
+    return now_;
+  }
+
+ private:
+  std::map<std::int64_t, std::map<std::string, std::string>>::const_iterator next_, end_;
+  std::map<std::string, std::string> now_;
+};
+
+/// The steps in which a hyperparameter changed on some rank, as far as all ranks know theirs.
+std::set<std::int64_t> steps_with_changes(const std::map<int, RankFacts>& facts) {
+  std::int64_t until = facts.empty() ? 0 : facts.begin()->second.hyperparameters_until;
+  for (const auto& [rank, one] : facts) until = std::min(until, one.hyperparameters_until);
+  std::set<std::int64_t> steps;
+  for (const auto& [rank, one] : facts) {
+    for (const auto& [step, values] : one.hyperparameters) {
+      if (step <= until) steps.insert(step);
+    }
+  }
+  return steps;
+}
+
+/// Hyperparameters that all ranks have, and that they have otherwise in a step but the first.
+std::vector<SettingApart> settings_apart_in(const std::map<int, RankFacts>& facts) {
+  std::map<int, SettingsInStep> ranks;
+  for (const auto& [rank, one] : facts) ranks.emplace(rank, one);
+  std::map<std::string, SettingApart> apart;
+  std::set<std::string> from_start;
+  bool is_first = true;
+  for (const std::int64_t step : steps_with_changes(facts)) {
+    std::map<std::string, std::map<std::string, std::vector<int>>> values;
+    for (auto& [rank, settings] : ranks) {
+      for (const auto& [name, value] : settings.at(step)) values[name][value].push_back(rank);
+    }
+    for (const auto& [name, holders] : values) {
+      if (holders.size() < 2 || apart.contains(name) || from_start.contains(name)) continue;
+      if (is_first) {
+        from_start.insert(name);
+        continue;
+      }
+      SettingApart& found = apart[name];
+      found = {name, step, {}};
+      for (const auto& [value, those] : holders) found.values.push_back({name, value, those});
+    }
+    is_first = false;
+  }
+  std::vector<SettingApart> all;
+  for (auto& [name, one] : apart) all.push_back(std::move(one));
+  return all;
+}
+
 std::vector<Precision> precisions_in(const std::map<int, RankFacts>& facts) {
   std::map<std::tuple<std::string, std::string, std::int64_t>, std::vector<int>> holders;
   for (const auto& [rank, one] : facts) {
@@ -362,6 +423,7 @@ void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.traffic = traffic_in(facts, &RankFacts::calls);
   job.traffic_in_steps = traffic_in(facts, &RankFacts::calls_in_steps);
   job.configuration = configuration_in(facts);
+  job.settings_apart = settings_apart_in(facts);
   job.precisions = precisions_in(facts);
   job.groups = groups_in(facts);
   job.unreduced = unreduced_in(facts);

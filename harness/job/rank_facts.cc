@@ -80,39 +80,51 @@ std::map<std::string, int> sizes_in(const nlohmann::json& groups) {
   return sizes;
 }
 
-std::map<std::string, std::string> configuration_in(const nlohmann::json& json) {
-  auto configuration = json.value("configuration", std::map<std::string, std::string>());
-  for (auto& [name, value] : configuration) value = mask_value(name, value);
-  return configuration;
+std::map<std::string, std::string> settings_in(const nlohmann::json& json) {
+  auto settings = json.get<std::map<std::string, std::string>>();
+  for (auto& [name, value] : settings) value = mask_value(name, value);
+  return settings;
+}
+
+std::map<std::int64_t, std::map<std::string, std::string>> hyperparameters_in(
+    const nlohmann::json& rows) {
+  std::map<std::int64_t, std::map<std::string, std::string>> hyperparameters;
+  for (const nlohmann::json& row : rows) {
+    hyperparameters[whole_number<std::int64_t>(row, "step")] = settings_in(row.at("values"));
+  }
+  return hyperparameters;
 }
 
 RankFacts facts_in(const nlohmann::json& json) {
-  return {.world_size = whole_number<int>(json, "world_size"),
-          .torch = json.at("torch"),
-          .failure = mask_secrets(json.value("failure", "")),
-          .skipped_steps = numbers_in(json, "skipped_steps"),
-          .thinned_after = number_in<std::int64_t>(json, "thinned_after"),
-          .written_before = numbers_in(json, "written_before"),
-          .writes_known_until = number_in<std::int64_t>(json, "writes_known_until"),
-          .captured_updates = number_in<std::int64_t>(json, "captured_updates"),
-          .perturbed = json.contains("perturbed")
-                           ? std::optional(whole_number<std::int64_t>(json, "perturbed"))
-                           : std::nullopt,
-          .calls_in_forward = json.value("calls_in_forward", -1),
-          .has_copies = json.value("has_copies", false),
-          .has_only_copies = json.value("has_only_copies", false),
-          .calls = calls_in(json.value("collectives", nlohmann::json::array())),
-          .calls_in_steps = calls_in(json.value("collectives_in_steps", nlohmann::json::array())),
-          .configuration = configuration_in(json),
-          .precisions = precisions_in(json.value("precisions", nlohmann::json::array())),
-          .unreduced = unreduced_in(json.value("unreduced", nlohmann::json::array())),
-          .groups = sizes_in(json.value("groups", nlohmann::json::object())),
-          .machine = {number_in<int>(json, "local_first"), number_in<int>(json, "local_count")},
-          .rendezvous = number_in<std::int64_t>(json, "rendezvous"),
-          .error_part = parse<StepPart>(json.value("error_part", "")).value_or(StepPart::unknown),
-          .last_call = mask_secrets(json.value("last_call", "")),
-          .error_place = mask_secrets(json.value("error_place", "")),
-          .error_stack = stack_in(json.value("error_stack", nlohmann::json::array()))};
+  return {
+      .world_size = whole_number<int>(json, "world_size"),
+      .torch = json.at("torch"),
+      .failure = mask_secrets(json.value("failure", "")),
+      .skipped_steps = numbers_in(json, "skipped_steps"),
+      .thinned_after = number_in<std::int64_t>(json, "thinned_after"),
+      .written_before = numbers_in(json, "written_before"),
+      .writes_known_until = number_in<std::int64_t>(json, "writes_known_until"),
+      .captured_updates = number_in<std::int64_t>(json, "captured_updates"),
+      .perturbed = json.contains("perturbed")
+                       ? std::optional(whole_number<std::int64_t>(json, "perturbed"))
+                       : std::nullopt,
+      .calls_in_forward = json.value("calls_in_forward", -1),
+      .has_copies = json.value("has_copies", false),
+      .has_only_copies = json.value("has_only_copies", false),
+      .calls = calls_in(json.value("collectives", nlohmann::json::array())),
+      .calls_in_steps = calls_in(json.value("collectives_in_steps", nlohmann::json::array())),
+      .configuration = settings_in(json.value("configuration", nlohmann::json::object())),
+      .hyperparameters = hyperparameters_in(json.value("hyperparameters", nlohmann::json::array())),
+      .hyperparameters_until = number_in<std::int64_t>(json, "hyperparameters_until"),
+      .precisions = precisions_in(json.value("precisions", nlohmann::json::array())),
+      .unreduced = unreduced_in(json.value("unreduced", nlohmann::json::array())),
+      .groups = sizes_in(json.value("groups", nlohmann::json::object())),
+      .machine = {number_in<int>(json, "local_first"), number_in<int>(json, "local_count")},
+      .rendezvous = number_in<std::int64_t>(json, "rendezvous"),
+      .error_part = parse<StepPart>(json.value("error_part", "")).value_or(StepPart::unknown),
+      .last_call = mask_secrets(json.value("last_call", "")),
+      .error_place = mask_secrets(json.value("error_place", "")),
+      .error_stack = stack_in(json.value("error_stack", nlohmann::json::array()))};
 }
 
 constexpr std::uint64_t kLargestElsewhere = 1 << 12;

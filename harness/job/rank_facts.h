@@ -48,8 +48,11 @@ struct RankFacts {
   std::vector<CallsPerStep> calls = {};  ///< empty: not counted
   std::vector<CallsPerStep> calls_in_steps = {};          ///< of optimizers; empty: not counted
   std::map<std::string, std::string> configuration = {};  ///< values as text, by name
-  std::vector<Precision> precisions = {};                 ///< without ranks
-  std::vector<Unreduced> unreduced = {};                  ///< without ranks
+  /// Those of optimizers that changed since the step before, by step; the first one has all.
+  std::map<std::int64_t, std::map<std::string, std::string>> hyperparameters = {};
+  std::int64_t hyperparameters_until = 0;  ///< the last step of which they are known
+  std::vector<Precision> precisions = {};  ///< without ranks
+  std::vector<Unreduced> unreduced = {};   ///< without ranks
   /// Numbers of ranks of the groups that the training named, by name.
   std::map<std::string, int> groups = {};
   RanksOfMachine machine = {};

@@ -15,6 +15,7 @@
 
 #include "harness/job/attempts.h"
 #include "harness/job/job_process.h"
+#include "harness/job/job_progress.h"
 #include "harness/job/job_record.h"
 #include "harness/job/journal_thinner.h"
 #include "harness/job/observing_switch.h"
@@ -33,7 +34,6 @@
 #include "harness/record/watched_progress.h"
 #include "harness/verdict/judge_run.h"
 #include "reports/base/error.h"
-#include "reports/base/status_line.h"
 #include "reports/record/result.h"
 
 namespace lockstep {
@@ -44,6 +44,9 @@ namespace fs = std::filesystem;
 
 /// For ranks that were asked to end.
 constexpr std::chrono::seconds kGrace(10);
+
+/// Reductions are judged again after so many times as many steps.
+constexpr std::int64_t kMoreReductions = 16;
 
 /// What the parent does while an attempt of the job runs.
 class Meanwhile {
@@ -69,8 +72,7 @@ class Meanwhile {
       const std::string switched = switch_.look(begun, ahead);
       if (!switched.empty()) say(switched);
     }
-    const bool may_have_failed = follower_.diverged() || follower_.has_new_non_finite();
-    if (!failed_ && may_have_failed && follower_.last_step() >= next_check_) {
+    if (!failed_ && follower_.last_step() >= next_check_ && may_have_failed()) {
       try {
         confirm();
       } catch (const std::exception&) {  // the ranks are writing; the report reads the files again
@@ -84,7 +86,7 @@ class Meanwhile {
       has_ended_job_ = true;
       process_.terminate();
     }
-    if (line_.is_shown() && follower_.ranks() > 0) line_.show(in_words());
+    if (follower_.ranks() > 0) progress_.show(in_words(), JobProgress::Clock::now());
   }
 
   /// Once the command has ended: a launcher may leave ranks behind that hang.
@@ -106,7 +108,7 @@ class Meanwhile {
     const JobRecord judged = without_known(run.jobs[0], request_.known);
     next_check_ = after(follower_.last_step());
     const Finding* const first = first_fault_of_values(judged);
-    if (!first) return;
+    if (!first) return tell_reduction(judged);
     const bool is_open =
         first->claim.kind == Kind::gradient && first->step > follower_.first_step();
     if (!has_asked_ && (!is_open || is_hardly_reduced_in_step(judged))) ask_to_keep();
@@ -116,6 +118,25 @@ class Meanwhile {
     }
     failed_ = fault_in_words(*first);
     say(fmt::format("{}: {}", *failed_, first->tensor));
+  }
+
+  /// Ranks that agree on wrong gradients show nothing in their indices.
+  void tell_reduction(const JobRecord& judged) {
+    const Finding* const wrong = first_wrong_reduction(judged);
+    if (!wrong) return;
+    failed_ = judged.symptom.text;
+    say(*failed_);
+  }
+
+  bool may_have_failed() {
+    return follower_.diverged() || follower_.has_new_non_finite() || is_time_for_reductions();
+  }
+
+  /// The first steps in which contributions are observed are over, or many more.
+  bool is_time_for_reductions() {
+    if (follower_.first_step() < next_reductions_) return false;
+    next_reductions_ = kMoreReductions * follower_.first_step();
+    return true;
   }
 
   /// Gradients that differ before a step may be reduced inside it, as far as a step that has not
@@ -229,10 +250,7 @@ class Meanwhile {
     return false;
   }
 
-  void say(const std::string& sentence) {
-    line_.clear();
-    fmt::print(stderr, "lockstep: {}\n", sentence);
-  }
+  void say(const std::string& sentence) { fmt::print(stderr, "lockstep: {}\n", sentence); }
 
   std::string in_words() const {
     const std::string agreed =
@@ -252,10 +270,11 @@ class Meanwhile {
   StepPace pace_;
   JournalThinner thinner_;
   std::optional<std::chrono::steady_clock::time_point> killed_since_;
-  StatusLine line_;
+  JobProgress progress_{JobProgress::Clock::now()};
   std::optional<std::string> failed_;    ///< the first fault of values, in words
   std::optional<std::int64_t> foreign_;  ///< step from which on it differs from another job
   std::int64_t next_check_ = 0;          ///< step
+  std::int64_t next_reductions_ = 4;     ///< step
   std::int64_t next_comparison_ = 1;     ///< step that all ranks have ended
   std::int64_t asked_at_ = 0;  ///< step that had ended when the ranks were asked to keep values
   std::chrono::steady_clock::time_point asked_since_;
@@ -287,7 +306,7 @@ class Attempts {
 
  private:
   void begin(int number) {
-    meanwhile_.reset();  // its line on the terminal, too
+    meanwhile_.reset();  // its title of the terminal, too
     RunRecord attempt = begun_;
     attempt.jobs[0] = attempt_of(begun_.jobs[0], number);
     meanwhile_.emplace(request_, std::move(attempt), folder_, process_);

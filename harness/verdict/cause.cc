@@ -10,6 +10,7 @@
 
 #include "reports/record/differing_settings.h"
 #include "reports/record/mismatch_table.h"
+#include "reports/record/result.h"
 
 namespace lockstep {
 
@@ -63,14 +64,12 @@ std::string parting_in_words(const Finding& parting, const ObservedSteps& steps)
 /// and of no other.
 const Finding* reduction_of(const JobRecord& job, const Finding& parting) {
   if (parting.claim.kind != Kind::gradient) return nullptr;
-  const auto result = std::ranges::find_if(
-      job.results, [](const ClaimResult& one) { return one.claim == reduce_over_ranks(); });
-  if (result == job.results.end() || result->findings.empty()) return nullptr;
-  const Finding& found = result->findings.front();
-  const bool are_those = std::ranges::all_of(found.tensors, [&](const std::string& tensor) {
+  const Finding* const found = first_wrong_reduction(job);
+  if (!found) return nullptr;
+  const bool are_those = std::ranges::all_of(found->tensors, [&](const std::string& tensor) {
     return std::ranges::find(parting.tensors, tensor) != parting.tensors.end();
   });
-  return are_those && 2 * found.tensors.size() >= parting.tensors.size() ? &found : nullptr;
+  return are_those && 2 * found->tensors.size() >= parting.tensors.size() ? found : nullptr;
 }
 
 /// Says how, in place of the first tensor, or as the cause.
@@ -92,15 +91,25 @@ bool is_of_update(const JobRecord& job, const Finding& parting) {
   });
 }
 
-/// "AdamW.lr is 0.001 on rank 0 and 0.002 on rank 1"; empty: hyperparameters are the same.
-std::string other_settings(const JobRecord& job) {
+/// "AdamW.lr is 0.001 on rank 0 and 0.002 on rank 1".
+std::string setting_in_words(const std::string& name, const std::vector<Setting>& values) {
+  std::vector<std::string> holders;
+  for (const Setting& one : values) {
+    holders.push_back(fmt::format("{} on {}", one.value, ranks_in_words(one.ranks)));
+  }
+  return fmt::format("{} is {}", name, fmt::join(holders, " and "));
+}
+
+/// The hyperparameters that ranks have otherwise from `step` on; empty: there are none.
+std::string other_settings(const JobRecord& job, std::int64_t step) {
   std::vector<std::string> differing;
-  for (const auto& [name, values] : differing_hyperparameters_of(job)) {
-    std::vector<std::string> holders;
-    for (const Setting& one : values) {
-      holders.push_back(fmt::format("{} on {}", one.value, ranks_in_words(one.ranks)));
+  if (step == job.steps.first) {
+    for (const auto& [name, values] : differing_hyperparameters_of(job)) {
+      differing.push_back(setting_in_words(name, values));
     }
-    differing.push_back(fmt::format("{} is {}", name, fmt::join(holders, " and ")));
+  }
+  for (const SettingApart& one : job.settings_apart) {
+    if (one.step == step) differing.push_back(setting_in_words(one.name, one.values));
   }
   return fmt::format("{}", fmt::join(differing, "; "));
 }
@@ -122,7 +131,7 @@ std::string skipped_alone(const JobRecord& job, std::int64_t step) {
 /// Adds why ranks made other updates, if that is known.
 void add_cause_of_update(const Finding& parting, JobRecord& job) {
   std::string cause = skipped_alone(job, parting.step);
-  if (cause.empty() && parting.step == job.steps.first) cause = other_settings(job);
+  if (cause.empty()) cause = other_settings(job, parting.step);
   if (!cause.empty()) job.symptom.text += ". Cause: " + cause;
 }
 

@@ -354,6 +354,13 @@ struct Fields<Setting> {
 };
 
 template <>
+struct Fields<SettingApart> {
+  static constexpr auto list =
+      std::tuple(field("name", &SettingApart::name), field("step", &SettingApart::step),
+                 field("values", &SettingApart::values));
+};
+
+template <>
 struct Fields<JobPart> {
   static constexpr auto list =
       std::tuple(field("id", &JobPart::id), field("folder", &JobPart::folder),
@@ -409,6 +416,7 @@ struct Fields<JobRecord> {
           field("traffic", &JobRecord::traffic),
           field("traffic_in_steps", &JobRecord::traffic_in_steps),
           field("configuration", &JobRecord::configuration),
+          field("settings_apart", &JobRecord::settings_apart),
           field("precisions", &JobRecord::precisions),
           field("calls_in_forward", &JobRecord::calls_in_forward),
           field("groups", &JobRecord::groups), field("node", &JobRecord::node),

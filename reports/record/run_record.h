@@ -207,6 +207,15 @@ struct Setting {
   bool operator==(const Setting&) const = default;
 };
 
+/// A hyperparameter that ranks had with other values in a later step than the first one.
+struct SettingApart {
+  std::string name;             ///< "AdamW.lr"
+  std::int64_t step = 0;        ///< the first one with other values
+  std::vector<Setting> values;  ///< in it
+
+  bool operator==(const SettingApart&) const = default;
+};
+
 /// A type that a training computed in, where its tensors do not show it.
 struct Precision {
   std::string operation;        ///< "autocast cpu"
@@ -267,8 +276,9 @@ struct JobRecord : Execution {
   std::int64_t writes_known_until = 0;  ///< the last step of which that is known on all; 0: of none
   std::int64_t thinned_after = 0;     ///< step; later ones were observed now and then; 0: all were
   std::vector<Traffic> traffic = {};  ///< empty: collectives were not counted
-  std::vector<Traffic> traffic_in_steps = {};  ///< those inside the steps of optimizers
-  std::vector<Setting> configuration = {};     ///< by name and value; empty: unknown
+  std::vector<Traffic> traffic_in_steps = {};     ///< those inside the steps of optimizers
+  std::vector<Setting> configuration = {};        ///< by name and value; empty: unknown
+  std::vector<SettingApart> settings_apart = {};  ///< by name; empty: none was seen
   /// By operation, type and first step; empty: none was seen.
   std::vector<Precision> precisions = {};
   /// Collectives in a forward pass of a model, at most, on any rank; -1: of some rank it is

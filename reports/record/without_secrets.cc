@@ -47,6 +47,9 @@ void mask_charts(Execution& execution) {
 RunRecord without_secrets(RunRecord run) {
   for_each_attempt(run.jobs, [](JobRecord& job) {
     for (Setting& one : job.configuration) one.value = mask_value(one.name, one.value);
+    for (SettingApart& apart : job.settings_apart) {
+      for (Setting& one : apart.values) one.value = mask_value(one.name, one.value);
+    }
     mask_charts(job);
   });
   for (CellRecord& cell : run.cells) mask_charts(cell);

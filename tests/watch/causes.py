@@ -71,6 +71,8 @@ def train(case):
     held = [*model.parameters(), *(last.parameters() if last else [])]
     rate = 0.1 if case == "rate" and dist.get_rank() == 1 else 0.05
     optimizer = torch.optim.SGD(held, rate)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3) if "schedule" in case else None
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1) if case == "plateau" else None
     for step in range(1, STEPS + 1):
         optimizer.zero_grad()
         backward(step, model, net, last, case)
@@ -81,6 +83,10 @@ def train(case):
         if case == "ignored":
             reduce_by_hand(net.second.parameters())
         optimizer.step()
+        if case == "schedule" or case == "schedule-of-one" and dist.get_rank() == 0:
+            schedule.step()
+        if case == "plateau":  # each rank judges a loss of its own
+            plateau.step(step if dist.get_rank() == 0 else -step)
 
 
 torch.set_num_threads(1)

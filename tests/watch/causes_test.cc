@@ -48,7 +48,7 @@ class Causes : public testing::Test {
     static const Outcome trained = run_shell(fmt::format(
         "env PYTHONPATH={}/share/lockstep/python {} {} bypass bypass-reduced late-bypass "
         "other-reference no-sync accumulation adapter adapter-apart adapter-reduced unfrozen "
-        "outside shards-outside ignored rate plain",
+        "outside shards-outside ignored rate plain schedule schedule-of-one plateau",
         LOCKSTEP_BUILD, forked_ranks("causes"), folder.path().string()));
     EXPECT_EQ(trained.status, 0) << trained.err;
     return folder;
@@ -121,9 +121,20 @@ TEST_F(Causes, NameOtherHyperparameters) {
       "rank 0 and 0.1 on rank 1");
 }
 
+TEST_F(Causes, NameSchedulesThatOneRankFollows) {
+  const auto [status, text] = told_of("schedule-of-one");
+  expect_cause(status, text,
+               "ranks differ from step 4 on: first.weight (6 of 6 parameters). Cause: SGD.lr is "
+               "0.005000000000000001 on rank 0 and 0.05 on rank 1");
+  const auto [of_plateau, told] = told_of("plateau");
+  expect_cause(of_plateau, told,
+               "ranks differ from step 4 on: first.weight (6 of 6 parameters). Cause: SGD.lr is "
+               "0.005000000000000001 on rank 0 and 0.05 on rank 1");
+}
+
 TEST_F(Causes, AreNoneOfTrainingsThatReduceByHand) {
   for (const char* const name :
-       {"bypass-reduced", "accumulation", "adapter-reduced", "ignored", "plain"}) {
+       {"bypass-reduced", "accumulation", "adapter-reduced", "ignored", "plain", "schedule"}) {
     const auto [status, text] = told_of(name);
     EXPECT_EQ(status, 0) << text;
     EXPECT_THAT(text, Not(HasSubstr("Cause"))) << name;

@@ -30,6 +30,47 @@ def of_optimizer(optimizer, ordinal):
     return settings
 
 
+class Hyperparameters:
+    """Those of the optimizers of a rank, whenever a schedule or the training changes them."""
+
+    _NAMES = ("lr", "weight_decay", "momentum", "betas", "eps")
+    _MOST_CHANGES = 2048
+
+    def __init__(self):
+        self._seen = None  # what can be compared quickly
+        self._settings = {}
+        self._changes = []
+        self._until = 0  # step
+
+    def facts(self):
+        return {"hyperparameters": self._changes, "hyperparameters_until": self._until}
+
+    def see(self, step, optimizers):
+        """In a step that begins. `optimizers`: pairs of optimizer and ordinal."""
+        if len(self._changes) == self._MOST_CHANGES:
+            return
+        self._until = step
+        seen = [tuple(_quick(group.get(name)) for name in self._NAMES)
+                for optimizer, _ in optimizers[:_MOST_OPTIMIZERS] for group in optimizer.param_groups[:_MOST_GROUPS]]
+        if seen == self._seen:
+            return
+        self._seen = seen
+        settings = {}
+        for optimizer, ordinal in optimizers:
+            settings.update(of_optimizer(optimizer, ordinal))
+        values = {name: value for name, value in settings.items() if self._settings.get(name) != value}
+        self._settings.update(values)
+        if values:
+            self._changes.append({"step": step, "values": values})
+
+
+def _quick(value):
+    """A number or numbers; None: anything else, such as a tensor, whose comparison may wait for a GPU."""
+    if isinstance(value, (tuple, list)):
+        return tuple(_quick(part) for part in value)
+    return value if isinstance(value, (int, float)) else None
+
+
 def _text(value):
     """A number, a word or a pair of numbers as text; None: anything else, such as a tensor on a GPU."""
     if isinstance(value, (tuple, list)):

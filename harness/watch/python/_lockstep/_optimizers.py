@@ -128,6 +128,11 @@ class Optimizers:
         return [(tensor, named.name) for reference, known in list(self._by_id.values()) if reference() is not None
                 for tensor, named in known.parameters]
 
+    def living(self):
+        """Pairs of optimizer and ordinal of all that have stepped."""
+        found = ((reference(), known.ordinal) for reference, known in list(self._by_id.values()))
+        return [(optimizer, ordinal) for optimizer, ordinal in found if optimizer is not None]
+
     def steps_of(self, optimizer):
         known = self.known(optimizer)
         return known.steps if known is not None else 0

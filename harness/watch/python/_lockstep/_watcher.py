@@ -97,6 +97,7 @@ class Watcher:
         self._step_traffic = StepTraffic()
         self._wrappers = Wrappers(torch)
         self._process_configuration = {}
+        self._hyperparameters = _configuration.Hyperparameters()
         self._precisions = _precision.Precisions()
         self._has_new_precision = False
         self.autocasts = set()  # that were entered, by device and type
@@ -459,6 +460,7 @@ class Watcher:
         counts = counts_of_groups()
         self._wrappers.before_step(self._step, self._traffic.is_silent(counts), self._optimizers.parameters)
         self._traffic.before_step(self._step, counts)
+        self._hyperparameters.see(self._step, self._optimizers.living())
         if _stalls.progress is not None:
             _stalls.progress.step(self._step, counts)
         self._values = {}
@@ -598,6 +600,7 @@ class Watcher:
                  "precisions": self._precisions.facts(),
                  "unreduced": self._wrappers.facts(),
                  "groups": sizes_of_named_groups()}
+        facts.update(self._hyperparameters.facts())
         facts["local_first"], facts["local_count"] = ranks_of_machine(self._rank, self._world)
         facts["rendezvous"] = rendezvous()
         facts.update(self._end_facts)
