@@ -1,10 +1,16 @@
 #include "harness/job/job_record.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
+
+#include "tests/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -35,6 +41,52 @@ TEST(RecordOfAJob, HasTheWholeCommand) {
   request.command = {"lockstep", "watch", "--", "/bin/true"};
   EXPECT_THAT(record_of_job(request).command,
               testing::ElementsAre("lockstep", "watch", "--", "/bin/true"));
+}
+
+/// The facts of ranks, each with its changes of hyperparameters, known until `until`.
+JobRecord job_of(const std::vector<std::string>& changes, int until = 9) {
+  const TemporaryFolder folder;
+  JobRecord job;
+  job.folder = "job";
+  std::filesystem::create_directories(folder.path() / job.folder);
+  for (std::size_t rank = 0; rank < changes.size(); ++rank) {
+    std::ofstream(folder.path() / job.folder / fmt::format("rank-{}.watch.json", rank))
+        << fmt::format(R"({{"rank": {}, "world_size": {}, "torch": "2", "hyperparameters": [{}], )"
+                       R"("hyperparameters_until": {}}})",
+                       rank, changes.size(), changes[rank], until);
+  }
+  add_ranks(job, folder.path(), {});
+  return job;
+}
+
+std::string change(int step, const std::string& name, const std::string& value) {
+  return fmt::format(R"({{"step": {}, "values": {{"{}": "{}"}}}})", step, name, value);
+}
+
+TEST(HyperparametersOfAJob, ComeApartInTheFirstStepWithOtherValues) {
+  const std::string begin = change(1, "SGD.lr", "1");
+  const JobRecord job = job_of({begin + ", " + change(4, "SGD.lr", "2"), begin, begin});
+  ASSERT_EQ(job.settings_apart.size(), 1U);
+  EXPECT_EQ(job.settings_apart[0].name, "SGD.lr");
+  EXPECT_EQ(job.settings_apart[0].step, 4);
+  const std::vector<Setting> values{{"SGD.lr", "1", {1, 2}}, {"SGD.lr", "2", {0}}};
+  EXPECT_EQ(job.settings_apart[0].values, values);
+}
+
+TEST(HyperparametersOfAJob, AreNotApartIfAllChangeThem) {
+  const std::string both = change(1, "SGD.lr", "1") + ", " + change(4, "SGD.lr", "2");
+  EXPECT_TRUE(job_of({both, both}).settings_apart.empty());
+}
+
+/// The configuration has those that differ from the start.
+TEST(HyperparametersOfAJob, AreNotAmongThemIfTheyDifferFromTheStart) {
+  EXPECT_TRUE(job_of({change(1, "SGD.lr", "1"), change(1, "SGD.lr", "2")}).settings_apart.empty());
+}
+
+/// A rank that was killed has noted less than the others.
+TEST(HyperparametersOfAJob, AreComparedAsFarAsAllRanksKnowThem) {
+  const std::string begin = change(1, "SGD.lr", "1");
+  EXPECT_TRUE(job_of({begin + ", " + change(4, "SGD.lr", "2"), begin}, 3).settings_apart.empty());
 }
 
 }  // namespace
