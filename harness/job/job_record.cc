@@ -241,32 +241,38 @@ std::set<std::int64_t> steps_with_changes(const std::map<int, RankFacts>& facts)
   return steps;
 }
 
-/// Hyperparameters that all ranks have, and that they have otherwise in a step but the first.
+/// Ranks, by name and value of a hyperparameter.
+using Holders = std::map<std::string, std::map<std::string, std::vector<int>>>;
+
+Holders holders_in(std::int64_t step, std::map<int, SettingsInStep>& ranks) {
+  Holders holders;
+  for (auto& [rank, settings] : ranks) {
+    for (const auto& [name, value] : settings.at(step)) holders[name][value].push_back(rank);
+  }
+  std::erase_if(holders, [](const auto& one) { return one.second.size() < 2; });
+  return holders;
+}
+
+/// Hyperparameters that ranks had with other values, each in the first such step, if that is not
+/// the first of all: the configuration has those.
 std::vector<SettingApart> settings_apart_in(const std::map<int, RankFacts>& facts) {
   std::map<int, SettingsInStep> ranks;
   for (const auto& [rank, one] : facts) ranks.emplace(rank, one);
   std::map<std::string, SettingApart> apart;
-  std::set<std::string> from_start;
-  bool is_first = true;
-  for (const std::int64_t step : steps_with_changes(facts)) {
-    std::map<std::string, std::map<std::string, std::vector<int>>> values;
-    for (auto& [rank, settings] : ranks) {
-      for (const auto& [name, value] : settings.at(step)) values[name][value].push_back(rank);
-    }
-    for (const auto& [name, holders] : values) {
-      if (holders.size() < 2 || apart.contains(name) || from_start.contains(name)) continue;
-      if (is_first) {
-        from_start.insert(name);
-        continue;
+  const std::set<std::int64_t> steps = steps_with_changes(facts);
+  for (const std::int64_t step : steps) {
+    for (const auto& [name, values] : holders_in(step, ranks)) {
+      const auto [found, is_new] = apart.emplace(name, SettingApart{name, step, {}});
+      if (!is_new) continue;
+      for (const auto& [value, those] : values) {
+        found->second.values.push_back({name, value, those});
       }
-      SettingApart& found = apart[name];
-      found = {name, step, {}};
-      for (const auto& [value, those] : holders) found.values.push_back({name, value, those});
     }
-    is_first = false;
   }
   std::vector<SettingApart> all;
-  for (auto& [name, one] : apart) all.push_back(std::move(one));
+  for (auto& [name, one] : apart) {
+    if (one.step > *steps.begin()) all.push_back(std::move(one));
+  }
   return all;
 }
 

@@ -156,22 +156,27 @@ void take_ended(const StepView& step, const OfRanks& ended, const OfRanks& contr
   for (const auto& [rank, row] : ended) gradient.ended_bits.emplace(rank, row->digest);
 }
 
-/// The last backward pass but the last one, from 1, after which all ranks had the same bits; 0:
-/// there is none.
-std::int64_t early_pass_of(const StepView& step, const HeldTensor& held, std::int64_t last) {
-  std::map<std::int64_t, std::pair<Digest, std::size_t>> alike;  // and on how many ranks, by pass
+/// The ends of backward passes of a tensor, by pass: of all ranks that have them.
+std::map<std::int64_t, std::vector<Digest>> ends_of(const StepView& step, const HeldTensor& held) {
+  std::map<std::int64_t, std::vector<Digest>> ends;
   for (const auto& [rank, value] : held.holders) {
     for (const Observation& row : step.observations(rank)) {
-      if (row.kind != Kind::reduction || row.name != value->name || row.micro_batch >= last)
-        continue;
-      auto& [bits, ranks] = alike[row.micro_batch];
-      if (ranks == 0) bits = row.digest;
-      if (bits == row.digest) ++ranks;
+      const bool is_end = row.kind == Kind::reduction && row.name == value->name;
+      if (is_end) ends[row.micro_batch].push_back(row.digest);
     }
   }
+  return ends;
+}
+
+/// The latest backward pass before the `last` one, from 1, after which all ranks had the same bits;
+/// 0: there is none.
+std::int64_t early_pass_of(const StepView& step, const HeldTensor& held, std::int64_t last) {
   std::int64_t early = 0;
-  for (const auto& [pass, found] : alike) {
-    if (found.second == held.holders.size()) early = pass + 1;
+  for (const auto& [pass, bits] : ends_of(step, held)) {
+    const bool is_common =
+        bits.size() == held.holders.size() &&
+        std::ranges::all_of(bits, [&](const Digest& one) { return one == bits.front(); });
+    if (pass < last && is_common) early = pass + 1;
   }
   return early;
 }
