@@ -172,7 +172,8 @@ std::map<std::int64_t, std::vector<Digest>> ends_of(const StepView& step, const 
 /// 0: there is none.
 std::int64_t early_pass_of(const StepView& step, const HeldTensor& held, std::int64_t last) {
   std::int64_t early = 0;
-  for (const auto& [pass, bits] : ends_of(step, held)) {
+  for (const auto& [pass, ends] : ends_of(step, held)) {
+    const std::vector<Digest>& bits = ends;
     const bool is_common =
         bits.size() == held.holders.size() &&
         std::ranges::all_of(bits, [&](const Digest& one) { return one == bits.front(); });
