@@ -17,6 +17,10 @@ namespace lockstep {
 
 namespace {
 
+/// Ranks whose contributions are as near to their mean, relative to their size, may be replicas
+/// that compute the same: one of them stands for all.
+constexpr double kReplicas = 0.02;
+
 /// A tensor may fit a wrong sum by chance with at most this probability.
 constexpr double kChance = 1e-9;
 
@@ -285,6 +289,7 @@ std::optional<Reduction> sum_of_some(const Gradient& gradient, const Sketch& val
   if (fit.may_be_chance()) return std::nullopt;
   const Sketch mean = gradient.mean();
   for (const auto& [rank, own] : gradient.contributions) {
+    if (Fit::distance(own, mean) <= kReplicas * gradient.size) continue;
     const Sketch others = gradient.mean_without(rank);
     if (!fit.tells_apart(own, mean) || !fit.tells_apart(others, mean)) continue;
     const std::vector<int> rest = gradient.ranks_without(rank);

@@ -258,6 +258,15 @@ TEST(Reductions, AreRightIfRanksContributeTheSameOrNothing) {
   EXPECT_EQ(zero.judged(zero.mean()).reduced, Reduced::over_all);
 }
 
+/// They compute the same up to rounding, and one of them may stand for all.
+TEST(Reductions, OfReplicasMayBeOneOfThem) {
+  Step replicas(3);
+  for (std::size_t rank = 1; rank < 3; ++rank) {
+    replicas.contributions[rank] = sum_of({replicas.own(0), replicas.own(rank)}, {1, 1e-4F});
+  }
+  EXPECT_EQ(replicas.judged(replicas.own(1)).reduced, Reduced::over_all);
+}
+
 /// A rank whose samples do not use the parameter contributed to others alone.
 TEST(Reductions, CountARankWithoutAGradientAsZero) {
   Step step(3);

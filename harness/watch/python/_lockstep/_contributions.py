@@ -43,7 +43,7 @@ class Contributions:
     def arm(self, known, step, group):
         """`known`: a WatchedOptimizer whose gradients are observed in the coming `step`. `group`: of this rank
         alone."""
-        if self._is_compiled():
+        if self._is_compiled() or not hasattr(self._torch.Tensor, "register_post_accumulate_grad_hook"):
             return
         self._is_queued = False
         armed = self._armed[id(known)] = []
@@ -90,6 +90,8 @@ class Contributions:
         return hook
 
     def _see(self, one, parameter):
+        if parameter.grad is None:  # an optimizer has stepped in the pass
+            return
         one.passes += 1
         if one.passes > _MOST_PASSES + 1:
             return
