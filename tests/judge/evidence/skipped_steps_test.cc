@@ -242,9 +242,9 @@ TEST(SkippedSteps, WithElementsThatAreNotFiniteOnAllRanksSaySo) {
 /// Enough that several threads read their files.
 TEST(SkippedSteps, OfManyRanksAreThoseOfFew) {
   for (const bool differs : {false, true}) {
-    constexpr int kRanks = 100;
-    LongCell cell(kRanks);
-    for (int rank = 0; rank < kRanks; ++rank) {
+    constexpr int kMany = 100;
+    LongCell cell(kMany);
+    for (int rank = 0; rank < kMany; ++rank) {
       for (std::int64_t step = 1; step <= 3; ++step) {
         cell.files().add(rank, step, "w", {1, 2}, kParameter);
         const bool is_other = differs && step == 2 && rank == 77;
