@@ -72,12 +72,13 @@ class Meanwhile {
       const std::string switched = switch_.look(begun, ahead);
       if (!switched.empty()) say(switched);
     }
-    if (!failed_ && follower_.last_step() >= next_check_ && may_have_failed()) {
-      try {
-        confirm();
-      } catch (const std::exception&) {  // the ranks are writing; the report reads the files again
-        next_check_ = after(follower_.last_step());
-      }
+    const bool may_have_failed = follower_.diverged() || follower_.has_new_non_finite();
+    if (!failed_ && may_have_failed && follower_.last_step() >= next_check_) {
+      next_check_ = after(follower_.last_step());
+      try_to_confirm();
+    } else if (!failed_ && follower_.first_step() >= next_reductions_) {
+      next_reductions_ = kMoreReductions * follower_.first_step();
+      try_to_confirm();
     }
     compare();
     // Another job is compared by rows.
@@ -99,6 +100,13 @@ class Meanwhile {
   bool has_ended_job() const { return has_ended_job_; }
 
  private:
+  void try_to_confirm() {
+    try {
+      confirm();
+    } catch (const std::exception&) {  // the ranks are writing; the report reads the files again
+    }
+  }
+
   /// Indices that differ may be those of ranks that hold different tensors, and a mask is infinite:
   /// the judge decides. Its user hears of a fault at once: the job may go on for days.
   void confirm() {
@@ -106,7 +114,6 @@ class Meanwhile {
     add_ranks(run.jobs[0], folder_, {});
     judge_run(run, folder_, {});
     const JobRecord judged = without_known(run.jobs[0], request_.known);
-    next_check_ = after(follower_.last_step());
     const Finding* const first = first_fault_of_values(judged);
     if (!first) return tell_reduction(judged);
     const bool is_open =
@@ -126,17 +133,6 @@ class Meanwhile {
     if (!wrong) return;
     failed_ = judged.symptom.text;
     say(*failed_);
-  }
-
-  bool may_have_failed() {
-    return follower_.diverged() || follower_.has_new_non_finite() || is_time_for_reductions();
-  }
-
-  /// The first steps in which contributions are observed are over, or many more.
-  bool is_time_for_reductions() {
-    if (follower_.first_step() < next_reductions_) return false;
-    next_reductions_ = kMoreReductions * follower_.first_step();
-    return true;
   }
 
   /// Gradients that differ before a step may be reduced inside it, as far as a step that has not
@@ -274,7 +270,7 @@ class Meanwhile {
   std::optional<std::string> failed_;    ///< the first fault of values, in words
   std::optional<std::int64_t> foreign_;  ///< step from which on it differs from another job
   std::int64_t next_check_ = 0;          ///< step
-  std::int64_t next_reductions_ = 4;     ///< step
+  std::int64_t next_reductions_ = 4;     ///< step, after the first ones with contributions
   std::int64_t next_comparison_ = 1;     ///< step that all ranks have ended
   std::int64_t asked_at_ = 0;  ///< step that had ended when the ranks were asked to keep values
   std::chrono::steady_clock::time_point asked_since_;

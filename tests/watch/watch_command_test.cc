@@ -698,6 +698,15 @@ TEST_F(WatchCommand, EndsAJobWhoseRanksDifferIfThatIsAskedFor) {
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("ranks differ from step 20 on: weight"));
 }
 
+/// A look at reductions, at which all was right, is no reason to look at ranks that differ later.
+TEST_F(WatchCommand, TellsADifferenceAtOnceThoughReductionsWereJudgedBefore) {
+  const Outcome outcome = watch(
+      "--fail-fast", "env SLEEP=1 SLOW_FROM=8 FAULT_FROM=12 " + two_ranks("endless_training"));
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("ranks differ from step 12 on: weight"));
+  EXPECT_LT(load_record(out()).jobs[0].steps.last, 16);
+}
+
 /// Before the step after the difference there is time for the ranks to be asked.
 TEST_F(WatchCommand, StoresTheValuesOfTheFirstDifferenceIfTheyWereCopied) {
   const std::string job = "env SLEEP=6 FAULT_FROM=3 " + two_ranks("endless_training");
