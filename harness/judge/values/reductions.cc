@@ -49,32 +49,34 @@ struct Gradient {
   std::vector<std::vector<int>> groups;  ///< of ranks with the same bits
   std::map<int, Sketch> values;          ///< before the optimizer's step
   std::map<int, Sketch> contributions;
-  std::int64_t early_pass =
-      0;  ///< the last one before the last, from 1, that ranks reduced; 0: none
+  /// The latest backward pass before the last one, from 1, after which all ranks had the same bits;
+  /// 0: there is none.
+  std::int64_t early_pass = 0;
   std::map<int, Sketch> ended;  ///< when the last backward pass had ended
   std::map<int, Digest> ended_bits;
   double size = 0;  ///< mean of the norms of the contributions
 
+  Sketch mean;  ///< of the contributions
+
   double ranks() const { return static_cast<double>(contributions.size()); }
 
-  template <class Wanted>
-  Sketch mean_if(const Wanted& wanted) const {
+  Sketch mean_of(const std::vector<int>& some) const {
     Sketch sum;
-    int count = 0;
-    for (const auto& [rank, sketch] : contributions) {
-      if (!wanted(rank)) continue;
-      sum += sketch;
-      ++count;
-    }
-    return times(sum, count > 0 ? 1.0 / count : 0);
+    for (const int rank : some) sum += contributions.at(rank);
+    return times(sum, 1 / static_cast<double>(some.size()));
   }
 
-  Sketch mean() const {
-    return mean_if([](int) { return true; });
-  }
-
+  /// Of all but one: of many ranks each is left out in turn.
   Sketch mean_without(int rank) const {
-    return mean_if([&](int other) { return other != rank; });
+    Sketch sum = times(mean, ranks());
+    sum -= contributions.at(rank);
+    return times(sum, 1 / (ranks() - 1));
+  }
+
+  std::vector<int> all_ranks() const {
+    std::vector<int> all;
+    for (const auto& [rank, sketch] : contributions) all.push_back(rank);
+    return all;
   }
 
   std::vector<int> ranks_without(int rank) const {
@@ -134,15 +136,31 @@ std::set<int> contributors_to(const std::map<std::string, OfRanks>& contribution
   return ranks;
 }
 
+/// The bits at the end of backward passes of a tensor, by pass and rank.
+using EndsOfPasses = std::map<std::int64_t, std::map<int, Digest>>;
+
+/// By name of the tensor.
+std::map<std::string, EndsOfPasses> ends_in(const StepView& step) {
+  std::map<std::string, EndsOfPasses> ends;
+  for (int rank = 0; rank < step.processes(); ++rank) {
+    for (const Observation& row : step.observations(rank)) {
+      if (row.kind == Kind::reduction) ends[row.name][row.micro_batch][rank] = row.digest;
+    }
+  }
+  return ends;
+}
+
 /// What was observed of the backward passes of a step.
 struct Passes {
   std::map<std::string, OfRanks> contributions;
   std::map<std::string, OfRanks> ended;
+  std::map<std::string, EndsOfPasses> ends;
   std::set<int> contributors;
 
   explicit Passes(const StepView& step)
       : contributions(last_rows_of(step, Kind::contribution)),
         ended(last_rows_of(step, Kind::reduction)),
+        ends(ends_in(step)),
         contributors(contributors_to(contributions)) {}
 };
 
@@ -160,27 +178,16 @@ void take_ended(const StepView& step, const OfRanks& ended, const OfRanks& contr
   for (const auto& [rank, row] : ended) gradient.ended_bits.emplace(rank, row->digest);
 }
 
-/// The ends of backward passes of a tensor, by pass: of all ranks that have them.
-std::map<std::int64_t, std::vector<Digest>> ends_of(const StepView& step, const HeldTensor& held) {
-  std::map<std::int64_t, std::vector<Digest>> ends;
-  for (const auto& [rank, value] : held.holders) {
-    for (const Observation& row : step.observations(rank)) {
-      const bool is_end = row.kind == Kind::reduction && row.name == value->name;
-      if (is_end) ends[row.micro_batch].push_back(row.digest);
-    }
-  }
-  return ends;
-}
-
-/// The latest backward pass before the `last` one, from 1, after which all ranks had the same bits;
-/// 0: there is none.
-std::int64_t early_pass_of(const StepView& step, const HeldTensor& held, std::int64_t last) {
+/// As `Gradient::early_pass`. `last`: the number of the last pass.
+std::int64_t early_pass_of(const EndsOfPasses& passes, const HeldTensor& held, std::int64_t last) {
   std::int64_t early = 0;
-  for (const auto& [pass, ends] : ends_of(step, held)) {
-    const std::vector<Digest>& bits = ends;
-    const bool is_common =
-        bits.size() == held.holders.size() &&
-        std::ranges::all_of(bits, [&](const Digest& one) { return one == bits.front(); });
+  for (const auto& [pass, ends] : passes) {
+    const std::map<int, Digest>& bits = ends;
+    const auto first = bits.find(held.holders.begin()->first);
+    const bool is_common = std::ranges::all_of(held.holders, [&](const auto& holder) {
+      const auto end = bits.find(holder.first);
+      return end != bits.end() && end->second == first->second;
+    });
     if (pass < last && is_common) early = pass + 1;
   }
   return early;
@@ -208,12 +215,12 @@ std::optional<Gradient> gradient_of(const StepView& step, const HeldTensor& held
   gradient.components =
       element_count(model.local_shape) * static_cast<std::int64_t>(components(*dtype));
   gradient.groups = groups_of(held);
-  if (gradient.groups.size() > 1) {
-    gradient.early_pass = early_pass_of(step, held, own.begin()->second->micro_batch);
-  }
+  gradient.mean = gradient.mean_of(gradient.all_ranks());
   for (const auto& [rank, row] : own) gradient.size += row->statistics.norm / gradient.ranks();
   if (const auto ended = passes.ended.find(model.name); ended != passes.ended.end()) {
     take_ended(step, of_holders(ended->second, held), own, model, gradient);
+    gradient.early_pass =
+        early_pass_of(passes.ends.at(model.name), held, own.begin()->second->micro_batch);
   }
   return gradient;
 }
@@ -270,10 +277,9 @@ const Sketch* common_end(const Gradient& gradient) {
 /// Among how many ranks one that is left out would be seen: its share of the mean falls with their
 /// number, and the rounding of the sum rises with its root.
 std::size_t reach_of(const Gradient& gradient, const Fit& fit) {
-  const Sketch mean = gradient.mean();
   double least = gradient.size;
   for (const auto& [rank, own] : gradient.contributions) {
-    least = std::min(least, Fit::distance(gradient.mean_without(rank), mean));
+    least = std::min(least, Fit::distance(gradient.mean_without(rank), gradient.mean));
   }
   if (least <= kFault * fit.bound()) return 0;
   const double factor = std::pow(least / (kFault * fit.bound()), 2.0 / 3.0);
@@ -287,11 +293,10 @@ bool is_about(double factor, double wanted) { return std::abs(factor - wanted) <
 std::optional<Reduction> sum_of_some(const Gradient& gradient, const Sketch& value,
                                      const Fit& fit) {
   if (fit.may_be_chance()) return std::nullopt;
-  const Sketch mean = gradient.mean();
   for (const auto& [rank, own] : gradient.contributions) {
-    if (Fit::distance(own, mean) <= kReplicas * gradient.size) continue;
+    if (Fit::distance(own, gradient.mean) <= kReplicas * gradient.size) continue;
     const Sketch others = gradient.mean_without(rank);
-    if (!fit.tells_apart(own, mean) || !fit.tells_apart(others, mean)) continue;
+    if (!fit.tells_apart(own, gradient.mean) || !fit.tells_apart(others, gradient.mean)) continue;
     const std::vector<int> rest = gradient.ranks_without(rank);
     if (fit.factor(value, own)) return Reduction{Reduced::over_some, {{rank}, rest}};
     if (fit.factor(value, others)) return Reduction{Reduced::over_some, {rest, {rank}}};
@@ -300,16 +305,16 @@ std::optional<Reduction> sum_of_some(const Gradient& gradient, const Sketch& val
 }
 
 std::optional<Reduction> agreeing(const Gradient& gradient, const Fit& fit) {
-  const Sketch mean = gradient.mean();
   const Sketch& value = gradient.values.begin()->second;
   const Sketch* const end = common_end(gradient);
-  if (const auto factor = end ? fit.factor(*end, mean) : std::nullopt) {
+  if (const auto factor = end ? fit.factor(*end, gradient.mean) : std::nullopt) {
     if (is_about(*factor, 1 / gradient.ranks())) {
-      return Reduction{Reduced::divided, {gradient.ranks_without(-1)}};
+      return Reduction{Reduced::divided, {gradient.all_ranks()}};
     }
     return Reduction{Reduced::over_all, {}, 0, reach_of(gradient, fit)};
   }
-  if (fit.factor(value, mean)) return Reduction{Reduced::over_all, {}, 0, reach_of(gradient, fit)};
+  if (fit.factor(value, gradient.mean))
+    return Reduction{Reduced::over_all, {}, 0, reach_of(gradient, fit)};
   return sum_of_some(gradient, end ? *end : value, fit);
 }
 
@@ -335,27 +340,24 @@ std::vector<int> changed_ranks(const Gradient& gradient, const Sketch& end, cons
 
 std::optional<Reduction> differing(const Gradient& gradient, const Fit& fit) {
   if (fit.may_be_chance()) return std::nullopt;
-  const Sketch mean = gradient.mean();
-  if (const Sketch* const end = common_end(gradient); end && fit.factor(*end, mean)) {
+  if (const Sketch* const end = common_end(gradient); end && fit.factor(*end, gradient.mean)) {
     return Reduction{Reduced::changed_after, {changed_ranks(gradient, *end, fit)}};
   }
   const bool are_means = std::ranges::all_of(gradient.groups, [&](const std::vector<int>& ranks) {
-    const Sketch own =
-        gradient.mean_if([&](int rank) { return std::ranges::binary_search(ranks, rank); });
-    return fit.factor(gradient.values.at(ranks.front()), own) && fit.tells_apart(own, mean);
+    const Sketch own = gradient.mean_of(ranks);
+    return fit.factor(gradient.values.at(ranks.front()), own) &&
+           fit.tells_apart(own, gradient.mean);
   });
   if (!are_means) return std::nullopt;
   const bool is_early = gradient.early_pass > 0 && gradient.groups.size() == gradient.values.size();
-  return is_early
-             ? Reduction{Reduced::early_pass, {gradient.ranks_without(-1)}, gradient.early_pass}
-             : Reduction{Reduced::within_groups, gradient.groups};
+  return is_early ? Reduction{Reduced::early_pass, {gradient.all_ranks()}, gradient.early_pass}
+                  : Reduction{Reduced::within_groups, gradient.groups};
 }
 
 Reduction reduction_of(const Gradient& gradient) {
-  const Sketch mean = gradient.mean();
   for (const DType dtype : {gradient.dtype, DType::bfloat16}) {
     const Fit fit(gradient, unit_roundoff(component_type(dtype)));
-    if (fit.bound() > kLargestShare * norm_of(mean)) break;
+    if (fit.bound() > kLargestShare * norm_of(gradient.mean)) break;
     const auto found =
         gradient.groups.size() == 1 ? agreeing(gradient, fit) : differing(gradient, fit);
     if (found) return *found;
@@ -366,7 +368,7 @@ Reduction reduction_of(const Gradient& gradient) {
 /// Whether a bound tells anything about a gradient at all.
 bool is_judged(const Gradient& gradient) {
   const Fit fit(gradient, unit_roundoff(component_type(gradient.dtype)));
-  return gradient.size > 0 && fit.bound() <= kLargestShare * norm_of(gradient.mean()) &&
+  return gradient.size > 0 && fit.bound() <= kLargestShare * norm_of(gradient.mean) &&
          gradient.components > 1;
 }
 
