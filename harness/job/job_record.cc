@@ -11,6 +11,7 @@
 #include "harness/job/expected_error.h"
 #include "harness/job/rank_end.h"
 #include "harness/job/rank_facts.h"
+#include "harness/job/settings_apart.h"
 #include "harness/job/stall.h"
 #include "harness/record/environment.h"
 #include "harness/record/journal.h"
@@ -207,73 +208,6 @@ std::vector<Setting> configuration_in(const std::map<int, RankFacts>& facts) {
     configuration.push_back({setting.first, setting.second, ranks});
   }
   return configuration;
-}
-
-/// Hyperparameters as a rank had them, step by step.
-class SettingsInStep {
- public:
-  explicit SettingsInStep(const RankFacts& facts)
-      : next_(facts.hyperparameters.begin()), end_(facts.hyperparameters.end()) {}
-
-  /// Steps ascend.
-  const std::map<std::string, std::string>& at(std::int64_t step) {
-    for (; next_ != end_ && next_->first <= step; ++next_) {
-      for (const auto& [name, value] : next_->second) now_[name] = value;
-    }
-    return now_;
-  }
-
- private:
-  std::map<std::int64_t, std::map<std::string, std::string>>::const_iterator next_, end_;
-  std::map<std::string, std::string> now_;
-};
-
-/// The steps in which a hyperparameter changed on some rank, as far as all ranks know theirs.
-std::set<std::int64_t> steps_with_changes(const std::map<int, RankFacts>& facts) {
-  std::int64_t until = facts.empty() ? 0 : facts.begin()->second.hyperparameters_until;
-  for (const auto& [rank, one] : facts) until = std::min(until, one.hyperparameters_until);
-  std::set<std::int64_t> steps;
-  for (const auto& [rank, one] : facts) {
-    for (const auto& [step, values] : one.hyperparameters) {
-      if (step <= until) steps.insert(step);
-    }
-  }
-  return steps;
-}
-
-/// Ranks, by name and value of a hyperparameter.
-using Holders = std::map<std::string, std::map<std::string, std::vector<int>>>;
-
-Holders holders_in(std::int64_t step, std::map<int, SettingsInStep>& ranks) {
-  Holders holders;
-  for (auto& [rank, settings] : ranks) {
-    for (const auto& [name, value] : settings.at(step)) holders[name][value].push_back(rank);
-  }
-  std::erase_if(holders, [](const auto& one) { return one.second.size() < 2; });
-  return holders;
-}
-
-/// Hyperparameters that ranks had with other values, each in the first such step, if that is not
-/// the first of all: the configuration has those.
-std::vector<SettingApart> settings_apart_in(const std::map<int, RankFacts>& facts) {
-  std::map<int, SettingsInStep> ranks;
-  for (const auto& [rank, one] : facts) ranks.emplace(rank, one);
-  std::map<std::string, SettingApart> apart;
-  const std::set<std::int64_t> steps = steps_with_changes(facts);
-  for (const std::int64_t step : steps) {
-    for (const auto& [name, values] : holders_in(step, ranks)) {
-      const auto [found, is_new] = apart.emplace(name, SettingApart{name, step, {}});
-      if (!is_new) continue;
-      for (const auto& [value, those] : values) {
-        found->second.values.push_back({name, value, those});
-      }
-    }
-  }
-  std::vector<SettingApart> all;
-  for (auto& [name, one] : apart) {
-    if (one.step > *steps.begin()) all.push_back(std::move(one));
-  }
-  return all;
 }
 
 std::vector<Precision> precisions_in(const std::map<int, RankFacts>& facts) {

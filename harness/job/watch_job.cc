@@ -25,6 +25,7 @@
 #include "harness/job/stall_watch.h"
 #include "harness/job/step_pace.h"
 #include "harness/job/watched_variables.h"
+#include "harness/judge/wrong_values.h"
 #include "harness/launch/interruption.h"
 #include "harness/launch/launcher.h"
 #include "harness/record/folder_lock.h"
@@ -129,8 +130,7 @@ class Meanwhile {
 
   /// Ranks that agree on wrong gradients show nothing in their indices.
   void tell_reduction(const JobRecord& judged) {
-    const Finding* const wrong = first_wrong_reduction(judged);
-    if (!wrong) return;
+    if (!first_finding(judged.results, Predicate::reduce_over_ranks)) return;
     failed_ = judged.symptom.text;
     say(*failed_);
   }

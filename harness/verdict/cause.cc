@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "harness/judge/wrong_values.h"
+#include "harness/verdict/reduction_fold.h"
 #include "reports/record/differing_settings.h"
 #include "reports/record/mismatch_table.h"
-#include "reports/record/result.h"
 
 namespace lockstep {
 
@@ -64,7 +65,7 @@ std::string parting_in_words(const Finding& parting, const ObservedSteps& steps)
 /// and of no other.
 const Finding* reduction_of(const JobRecord& job, const Finding& parting) {
   if (parting.claim.kind != Kind::gradient) return nullptr;
-  const Finding* const found = first_wrong_reduction(job);
+  const Finding* const found = first_finding(job.results, Predicate::reduce_over_ranks);
   if (!found) return nullptr;
   const bool are_those = std::ranges::all_of(found->tensors, [&](const std::string& tensor) {
     return std::ranges::find(parting.tensors, tensor) != parting.tensors.end();
@@ -78,7 +79,7 @@ void add_reduction(const Finding& parting, const Finding& found, JobRecord& job)
     job.symptom.text = parting_in_words(parting, job.steps) + ": each rank has its own";
     return;
   }
-  job.symptom.text += ". Cause: " + found.sentence.substr(0, found.sentence.find(';'));
+  job.symptom.text += ". Cause: " + reduction_in_words(found);
 }
 
 /// Whether ranks made other updates of equal parameters by equal gradients.

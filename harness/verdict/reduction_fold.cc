@@ -162,9 +162,8 @@ std::vector<const Fault*> main_faults(const std::vector<const Fault*>& faults) {
   return *std::ranges::max_element(alike, {}, [](const auto& those) { return those.size(); });
 }
 
-/// `judged`: tensors of the step in which the faults begin.
-Finding finding_of(const std::vector<const Fault*>& all, std::size_t judged) {
-  const std::vector<const Fault*> faults = main_faults(all);
+/// Of faults that are alike. `judged`: tensors of the step in which they begin.
+Finding finding_of(const std::vector<const Fault*>& faults, std::size_t judged) {
   const Fault& first = *faults.front();
   Finding finding;
   finding.claim = reduce_over_ranks();
@@ -221,8 +220,8 @@ std::optional<ClaimResult> ReductionFold::result(const std::vector<ClaimResult>&
   }
   result.verdict = faults.empty() ? Verdict::holds : Verdict::violated;
   if (!faults.empty()) {
-    const std::int64_t first = main_faults(faults).front()->first;
-    result.findings.push_back(finding_of(faults, judged_.at(first).size()));
+    const std::vector<const Fault*> alike = main_faults(faults);
+    result.findings.push_back(finding_of(alike, judged_.at(alike.front()->first).size()));
   }
   return result;
 }
@@ -246,9 +245,14 @@ std::string ReductionFold::judged_in_words() const {
   }
   std::string text = fmt::format(
       "gradients of {} were compared with what each rank contributed: {} of {}", steps, known, all);
-  if (reach > 0)
+  if (reach > 0) {
     text += fmt::format("; a rank left out would show among up to {}", rounded_down(reach));
+  }
   return text;
+}
+
+std::string reduction_in_words(const Finding& finding) {
+  return finding.sentence.substr(0, finding.sentence.find(';'));
 }
 
 }  // namespace lockstep

@@ -43,4 +43,7 @@ class ReductionFold : public StepFold {
   std::map<std::int64_t, Reductions> judged_;  ///< by step
 };
 
+/// Of a finding of it, without how many tensors: "gradients lack the contribution of rank 2".
+std::string reduction_in_words(const Finding& finding);
+
 }  // namespace lockstep

@@ -13,6 +13,7 @@
 #include "harness/judge/ranks/exits.h"
 #include "harness/judge/values/finiteness.h"
 #include "harness/verdict/job_ending.h"
+#include "harness/verdict/reduction_fold.h"
 #include "reports/base/names.h"
 #include "reports/base/plain_text.h"
 #include "reports/record/mismatch_table.h"
@@ -259,9 +260,8 @@ Symptom symptom_of_reduction(const Finding& wrong) {
   symptom.kind = SymptomKind::agree_but_wrong;
   symptom.step = symptom.wrong_step = wrong.step;
   symptom.tensor = wrong.tensor;
-  symptom.text =
-      fmt::format("{} ({} of {}, from step {})", wrong.sentence.substr(0, wrong.sentence.find(';')),
-                  wrong.tensors.size(), wrong.compared, wrong.step);
+  symptom.text = fmt::format("{} ({} of {}, from step {})", reduction_in_words(wrong),
+                             wrong.tensors.size(), wrong.compared, wrong.step);
   return symptom;
 }
 

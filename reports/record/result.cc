@@ -202,15 +202,6 @@ const Finding* first_not_finite(const JobRecord& job) {
   return nullptr;
 }
 
-const Finding* first_wrong_reduction(const JobRecord& job) {
-  for (const ClaimResult& result : job.results) {
-    if (result.claim.predicate == Predicate::reduce_over_ranks && !result.findings.empty()) {
-      return &result.findings.front();
-    }
-  }
-  return nullptr;
-}
-
 bool has_hung(const JobRecord& job) {
   const bool stands_still =
       std::any_of(job.exits.begin(), job.exits.end(),

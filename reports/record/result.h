@@ -33,10 +33,6 @@ const Finding* first_difference(const JobRecord& job);
 /// The finding of a job whose parameters became NaN or infinite. Null: none did.
 const Finding* first_not_finite(const JobRecord& job);
 
-/// The finding of a job whose ranks agree on gradients that are not those of all, reduced. Null:
-/// there is none.
-const Finding* first_wrong_reduction(const JobRecord& job);
-
 /// The first difference, or what became not finite, whichever is earlier; in one step, the latter.
 const Finding* first_fault_of_values(const JobRecord& job);
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/command.h"
+#include "tests/watch/reported.h"
 #include "tests/watch/torchrun.h"
 
 namespace lockstep {
@@ -30,17 +31,7 @@ std::string marked_place() {
 /// The trainings of all tests, run once.
 class Causes : public testing::Test {
  protected:
-  /// The report of a case, and its first sentence.
-  struct Told {
-    int status = 0;
-    std::string text;
-  };
-
-  static Told told_of(const std::string& name) {
-    const Outcome outcome =
-        run_shell(fmt::format("{} report {}", LOCKSTEP_PROGRAM, (folder().path() / name).string()));
-    return {outcome.status, unwrapped(outcome.out)};
-  }
+  static Reported told_of(const std::string& name) { return reported(folder().path() / name); }
 
  private:
   static const TemporaryFolder& folder() {

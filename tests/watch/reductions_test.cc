@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/command.h"
+#include "tests/watch/reported.h"
 #include "tests/watch/torchrun.h"
 
 namespace lockstep {
@@ -89,17 +90,10 @@ const std::vector<const char*> kRight{"ddp",
 
 class RealReductions : public testing::Test {
  protected:
-  struct Told {
-    int status = 0;
-    std::string text;
-  };
-
-  static Told told_of(const std::string& words) {
+  static Reported told_of(const std::string& words) {
     std::string name = words;
     std::ranges::replace(name, ' ', '-');
-    const Outcome outcome =
-        run_shell(fmt::format("{} report {}", LOCKSTEP_PROGRAM, (folder().path() / name).string()));
-    return {outcome.status, unwrapped(outcome.out)};
+    return reported(folder().path() / name);
   }
 
  private:

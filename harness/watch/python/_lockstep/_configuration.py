@@ -46,18 +46,19 @@ class Hyperparameters:
         return {"hyperparameters": self._changes, "hyperparameters_until": self._until}
 
     def see(self, step, optimizers):
-        """In a step that begins. `optimizers`: pairs of optimizer and ordinal."""
+        """In a step that begins. `optimizers`: gives pairs of optimizer and WatchedOptimizer."""
         if len(self._changes) == self._MOST_CHANGES:
             return
         self._until = step
+        pairs = optimizers()[:_MOST_OPTIMIZERS]
         seen = [tuple(_quick(group.get(name)) for name in self._NAMES)
-                for optimizer, _ in optimizers[:_MOST_OPTIMIZERS] for group in optimizer.param_groups[:_MOST_GROUPS]]
+                for optimizer, _ in pairs for group in optimizer.param_groups[:_MOST_GROUPS]]
         if seen == self._seen:
             return
         self._seen = seen
         settings = {}
-        for optimizer, ordinal in optimizers:
-            settings.update(of_optimizer(optimizer, ordinal))
+        for optimizer, known in pairs:
+            settings.update(of_optimizer(optimizer, known.ordinal))
         values = {name: value for name, value in settings.items() if self._settings.get(name) != value}
         self._settings.update(values)
         if values:

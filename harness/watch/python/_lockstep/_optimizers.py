@@ -125,13 +125,12 @@ class Optimizers:
 
     def parameters(self):
         """Pairs of tensor and name of all that have stepped."""
-        return [(tensor, named.name) for reference, known in list(self._by_id.values()) if reference() is not None
-                for tensor, named in known.parameters]
+        return [(tensor, named.name) for _, known in self.living() for tensor, named in known.parameters]
 
     def living(self):
-        """Pairs of optimizer and ordinal of all that have stepped."""
-        found = ((reference(), known.ordinal) for reference, known in list(self._by_id.values()))
-        return [(optimizer, ordinal) for optimizer, ordinal in found if optimizer is not None]
+        """Pairs of optimizer and WatchedOptimizer of all that have stepped."""
+        found = ((reference(), known) for reference, known in list(self._by_id.values()))
+        return [(optimizer, known) for optimizer, known in found if optimizer is not None]
 
     def steps_of(self, optimizer):
         known = self.known(optimizer)

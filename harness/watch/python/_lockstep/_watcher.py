@@ -460,7 +460,7 @@ class Watcher:
         counts = counts_of_groups()
         self._wrappers.before_step(self._step, self._traffic.is_silent(counts), self._optimizers.parameters)
         self._traffic.before_step(self._step, counts)
-        self._hyperparameters.see(self._step, self._optimizers.living())
+        self._hyperparameters.see(self._step, self._optimizers.living)
         if _stalls.progress is not None:
             _stalls.progress.step(self._step, counts)
         self._values = {}
