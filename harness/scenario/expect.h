@@ -15,6 +15,9 @@ inline constexpr Claim kGradientsAgree{Predicate::agree_across_ranks, Kind::grad
                                        Phase::pre_step};
 inline constexpr Claim kParametersAgree{Predicate::agree_across_ranks, Kind::parameter,
                                         Phase::post_step};
+/// Before the first step, where alone a body observes them for it.
+inline constexpr Claim kInitialParametersAgree{Predicate::agree_across_ranks, Kind::parameter,
+                                               Phase::pre_forward};
 inline constexpr Claim kBuffersAgree{Predicate::agree_across_ranks, Kind::buffer,
                                      Phase::pre_forward};
 inline constexpr Claim kLossesAgree{Predicate::agree_across_ranks, Kind::loss, Phase::pre_forward};
