@@ -89,6 +89,12 @@ void Training::renew_optimizer() {
                      options_.learning_rate);
 }
 
+void Training::renew_wrapper() {
+  if (!ddp_) return;
+  ddp_.reset();  // its hooks are gone before the new ones come
+  ddp_.emplace(model_, rank_.group(), options_.ddp);
+}
+
 at::Tensor Training::forward(const at::Tensor& input) {
   return ddp_ ? ddp_->forward(input) : model_(input);
 }

@@ -92,6 +92,9 @@ class Training {
   DistributedDataParallel* ddp() { return ddp_ ? &*ddp_ : nullptr; }  ///< null: not wrapped
   Optimizer& optimizer() { return *optimizer_; }
   void renew_optimizer();  ///< with the options of the first, without its state
+  /// Wraps the model anew, with DDP's parameters as they are now. All ranks call it; without DDP it
+  /// does nothing.
+  void renew_wrapper();
   const TrainingOptions& options() const { return options_; }
 
   /// Trains all steps of the cell.
