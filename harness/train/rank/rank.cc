@@ -43,6 +43,13 @@ double epsilon(const at::Tensor& tensor) {
   return dtype ? 2 * unit_roundoff(component_type(*dtype)) : 0;
 }
 
+/// A part of `rank` alone, or a tensor that every rank keeps whole.
+NamedTensor part_of_rank(int rank, const std::string& name, const at::Tensor& tensor,
+                         const Shard& place) {
+  if (place.global_shape.empty()) return {name, tensor};
+  return {name, tensor, place, group_of_one(rank)};
+}
+
 }  // namespace
 
 bool Rank::is_variant(std::string_view variant) const {
@@ -246,7 +253,7 @@ void Rank::observe_gradients(Phase phase, ShardedModel& sharded) {
     }
     const bool is_empty = tensor.numel() == 0 && tensor.requires_grad();
     if (is_empty && !tensor.grad().defined()) continue;  // an empty shard needs no gradient
-    gradients.push_back({name, tensor.grad(), place, group_of_one(rank())});
+    gradients.push_back(part_of_rank(rank(), name, tensor.grad(), place));
   }
   observer_.observe(phase, Kind::gradient, gradients);
 }
@@ -255,7 +262,7 @@ void Rank::observe_parameters(Phase phase, ShardedModel& sharded) {
   if (sharded.keeps_parameters_whole()) return observe_parameters(phase, sharded.module());
   std::vector<NamedTensor> parameters;
   for (const auto& [name, tensor, place] : sharded.shards()) {
-    parameters.push_back({name, tensor, place, group_of_one(rank())});
+    parameters.push_back(part_of_rank(rank(), name, tensor, place));
   }
   observer_.observe(phase, Kind::parameter, parameters);
 }

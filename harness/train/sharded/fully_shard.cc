@@ -60,7 +60,11 @@ FullyShard::State::State(Module& whole, const std::vector<Module*>& wrapped, Pro
       by_name[parameter.name()] = {parameter.name(), parameter.shard(), parameter.place()};
     }
   }
-  for (const NamedTensor& entry : parameters) shards.push_back(by_name.at(entry.name));
+  for (const NamedTensor& entry : parameters) {
+    const auto found = by_name.find(entry.name);
+    const bool is_ignored = found == by_name.end();
+    shards.push_back(is_ignored ? NamedShard{entry.name, entry.tensor, {}} : found->second);
+  }
 }
 
 /// Each module keeps the state alive, because it can no longer compute without it.

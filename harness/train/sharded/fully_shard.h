@@ -23,6 +23,9 @@ struct FullyShardOptions {
   /// Dtype of the reduction of gradients; they are then cast to the dtype of the shards. Absent:
   /// that of computation.
   std::optional<at::ScalarType> reduce_dtype = {};
+  /// Parameters that stay whole on every rank. Their gradients are each rank's own: not to shard
+  /// them is not to reduce them.
+  std::vector<at::Tensor> ignored_params = {};
 };
 
 /// Errors for the use of a parameter whose group has been resharded, in torch's words: for reads,

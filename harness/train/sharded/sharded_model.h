@@ -12,7 +12,8 @@
 namespace lockstep {
 
 /// A tensor of which this rank holds a part, its name in the model, and the part's position. If the
-/// tensor was flattened before it was cut, the global shape is the flattened one.
+/// tensor was flattened before it was cut, the global shape is the flattened one. Without a global
+/// shape the tensor is whole, on every rank.
 struct NamedShard {
   std::string name;
   at::Tensor tensor;

@@ -120,6 +120,10 @@ Units shard_units(Module& root, const std::vector<Module*>& wrapped, ProcessGrou
     ShardedUnit& unit = *units.back();
     unit.module = found.module;
     unit.name = found.name;
+    std::erase_if(found.parameters, [&](const NamedTensor& entry) {
+      return std::any_of(options.ignored_params.begin(), options.ignored_params.end(),
+                         [&](const at::Tensor& ignored) { return ignored.is_same(entry.tensor); });
+    });
     if (found.parameters.empty()) continue;
     ParameterGroupOptions group_options;
     group_options.reduce_dtype = options.reduce_dtype;

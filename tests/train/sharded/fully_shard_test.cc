@@ -310,6 +310,21 @@ TEST_F(FullyShardOnOneRank, FrozenParametersGetNoGradient) {
   expect_gradients(sharded, gradients_of(plain));
 }
 
+TEST_F(FullyShardOnOneRank, LeavesIgnoredParametersWhole) {
+  Model model;
+  const std::vector<at::Tensor> ignored = model.second->parameters();
+  FullyShard sharded = shard(model, {model.first.get()}, {.ignored_params = ignored});
+  EXPECT_FALSE(has_data(*model.first));
+  EXPECT_TRUE(has_data(*model.second));
+  for (const auto& [name, tensor, place] : sharded.shards()) {
+    const bool is_ignored = name.rfind("second.", 0) == 0;
+    EXPECT_EQ(place.global_shape.empty(), is_ignored) << name;
+  }
+  sharded.forward(input()).sum().backward();
+  EXPECT_TRUE(ignored.front().grad().defined());
+  EXPECT_TRUE(sharded.shards().back().tensor.grad().defined());
+}
+
 TEST_F(FullyShardOnOneRank, RefusesModulesThatItCannotGroup) {
   Model model;
   Model other;
