@@ -142,6 +142,23 @@ Expectation expect_apart(const Cell& cell, const std::vector<std::string>& tenso
                                                         .why = why}});
 }
 
+Expectation expect_starts_apart(const Cell& cell, const std::vector<std::string>& parameters,
+                                std::vector<std::string> gradients) {
+  return pinned(
+      {.breaks = {kInitialParametersAgree, kParametersAgree, kGradientsEqual, kParametersEqual},
+       .symptom = SymptomKind::ranks_differ},
+      {{.claim = kInitialParametersAgree,
+        .steps = {1},
+        .tensors = parameters,
+        .groups = each_alone(cell)},
+       {.claim = kParametersAgree,
+        .steps = {1},
+        .last_step = cell.steps,
+        .tensors = parameters,
+        .groups = each_alone(cell)},
+       wrong_gradients_of(cell, std::move(gradients), "each rank's parameters are random")});
+}
+
 Expectation expect_alike_but_wrong(const Cell& cell, std::vector<std::string> tensors,
                                    bool parameters_move, std::int64_t step) {
   Pin pin{.claim = kGradientsEqual,

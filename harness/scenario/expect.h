@@ -107,6 +107,10 @@ Expectation expect_ranks_differ(bool parameters_move = true);
 /// The same for gradients of `tensors`, from `step` on, each rank's unlike all others.
 Expectation expect_apart(const Cell& cell, const std::vector<std::string>& tensors,
                          bool parameters_move = true, std::int64_t step = 1);
+/// Ranks start with different `parameters` and move them alike, by the mean of their gradients. In
+/// step 1 it is wrong for `gradients`.
+Expectation expect_starts_apart(const Cell& cell, const std::vector<std::string>& parameters,
+                                std::vector<std::string> gradients);
 /// All ranks hold the same wrong gradients of `tensors` from `step` on, not a multiple of the right
 /// ones. With gradients left from an earlier step, they may look like a multiple.
 Expectation expect_alike_but_wrong(const Cell& cell, std::vector<std::string> tensors,

@@ -25,6 +25,13 @@ void average_flat(ProcessGroup& group, const std::vector<at::Tensor>& parameters
   }
 }
 
+void broadcast_each(ProcessGroup& group, const std::vector<at::Tensor>& parameters, CallSite site) {
+  for (const at::Tensor& parameter : parameters) {
+    at::Tensor values = parameter.detach();
+    group.broadcast(values, 0, site);
+  }
+}
+
 void fill_gradients(const std::vector<at::Tensor>& parameters) {
   for (const at::Tensor& parameter : parameters) {
     if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);

@@ -9,7 +9,8 @@
 
 namespace lockstep {
 
-// Gradient reduction of a trainer without DDP around its model.
+// What DDP does for its parameters, by hand: for a trainer without it, or for parameters that it
+// does not know.
 
 /// Averages the gradients of `parameters` over the ranks, with one all-reduce each, in order.
 /// Requires: each has one.
@@ -19,6 +20,10 @@ void average_each(ProcessGroup& group, const std::vector<at::Tensor>& parameters
 /// The same with a single all-reduce.
 void average_flat(ProcessGroup& group, const std::vector<at::Tensor>& parameters,
                   CallSite site = CallSite::here());
+
+/// Rank 0's values for all, with one broadcast each, in order.
+void broadcast_each(ProcessGroup& group, const std::vector<at::Tensor>& parameters,
+                    CallSite site = CallSite::here());
 
 /// Sets missing gradients to zeros.
 void fill_gradients(const std::vector<at::Tensor>& parameters);
