@@ -26,7 +26,7 @@ at::Tensor cast(const at::Tensor& tensor, std::optional<at::ScalarType> dtype) {
 
 struct FullyShard::State : std::enable_shared_from_this<State> {
   State(Module& root, const std::vector<Module*>& wrapped, ProcessGroup& ranks,
-        const FullyShardOptions& asked);
+        FullyShardOptions asked);
 
   void wrap_modules();
   ShardedUnit& unit_of(const Module& module);
@@ -49,8 +49,8 @@ struct FullyShard::State : std::enable_shared_from_this<State> {
 };
 
 FullyShard::State::State(Module& whole, const std::vector<Module*>& wrapped, ProcessGroup& group,
-                         const FullyShardOptions& asked)
-    : root(whole), options(asked) {
+                         FullyShardOptions asked)
+    : root(whole), options(std::move(asked)) {
   const std::vector<NamedTensor> parameters = root.named_parameters();
   units = shard_units(root, wrapped, group, options);
   std::unordered_map<std::string, NamedShard> by_name;
