@@ -63,6 +63,25 @@ _lockstep() {
 }
 )";
 
+/// fish takes what is behind a tab for the meaning.
+constexpr std::string_view kFish = R"(
+function __lockstep_words
+  set -l words (commandline -opc)[2..] (commandline -ct)
+  set -l dashes (contains -i -- -- $words[1..-2])
+  if test -n "$dashes"
+    # Behind it is the command line of another program.
+    complete -C (string join ' ' -- $words[(math $dashes + 1)..])
+    return
+  end
+  set -l found (eval (string escape -- (commandline -opc)[1]) --complete (string escape -- $words) 2>/dev/null)
+  if test (count $found) -gt 0
+    printf '%s\n' $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
+end
+)";
+
 struct Completion {
   std::string word;
   std::string meaning;
@@ -197,7 +216,12 @@ std::string completion_script(const std::string& shell, const std::string& progr
         "else\n  compdef _lockstep {0}\nfi\n",
         program, kZsh);
   }
-  throw bad_value("--completion", shell, "bash or zsh");
+  if (shell == "fish") {
+    return fmt::format(
+        "# Completions of {0} for fish.\n{1}\ncomplete -c {0} -f -a '(__lockstep_words)'\n",
+        program, kFish);
+  }
+  throw bad_value("--completion", shell, "bash, zsh or fish");
 }
 
 }  // namespace lockstep

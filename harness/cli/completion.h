@@ -21,7 +21,7 @@ inline constexpr const char* kComplete = "--complete";
 std::string completions(const CLI::App& app, const Command* command,
                         const std::vector<std::string>& words);
 
-/// The script that makes `shell`, bash or zsh, ask the program called `program`. Throws Error
+/// The script that makes `shell`, bash, zsh or fish, ask the program called `program`. Throws Error
 /// (usage) for another shell.
 std::string completion_script(const std::string& shell, const std::string& program);
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -47,7 +48,8 @@ constexpr const char* kSame = "same";
 struct DiffWords {
   std::vector<std::string> runs;
   std::vector<std::string> noise;
-  std::string map, align, until, expect, known, out, formats;
+  std::string map, align, until, expect, known, out;
+  std::vector<std::string> formats;
   const CLI::App* app = nullptr;
   bool may_lack = false;
   bool is_bisection = false;
@@ -84,13 +86,14 @@ void add_diff_options(CLI::App& app, DiffWords& words) {
       ->type_name("OUTCOME");
   app.add_option("--known", words.known, "findings listed in this file do not fail")
       ->type_name("FILE");
-  app.add_option("--out", words.out,
+  app.add_option("-o,--out", words.out,
                  "also save the comparison in this folder, for 'report', 'runs' and 'pack'")
       ->type_name("DIR");
   app.add_option("--format", words.formats,
                  "print in this format (" + formats_in_words() +
                      "); with --out also several, which are written there")
-      ->type_name("FORMAT[,FORMAT...]");
+      ->type_name("FORMAT[,FORMAT...]")
+      ->delimiter(',');
   add_bisect_option(app, words.is_bisection);
 }
 
@@ -246,33 +249,29 @@ std::vector<std::string> command_of(const DiffWords& words) {
   return command;
 }
 
-std::vector<const Renderer*> renderers_of(const DiffWords& words) {
-  std::vector<const Renderer*> renderers;
-  if (words.app->count("--format") == 0) return renderers;
-  for (const std::string& one : split(words.formats, ',')) {
-    renderers.push_back(&find_renderer(one));
+/// A run equals itself, which proves nothing.
+void note_same_files(const DiffWords& words, RunRecord& run) {
+  for (std::size_t i = 1; i < words.runs.size(); ++i) {
+    std::error_code missing;
+    if (!std::filesystem::equivalent(words.runs[0], words.runs[i], missing)) continue;
+    run.notes.push_back(fmt::format("{} and {} are the same files: name another run", words.runs[0],
+                                    words.runs[i]));
   }
-  if (renderers.size() > 1 && words.out.empty()) {
-    throw bad_value("--format", words.formats,
-                    "one format, or several with --out DIR, where their files go");
-  }
-  return renderers;
 }
 
 /// With `--out`, formats are for files.
 void show(const RunRecord& run, const DiffWords& words,
           const std::vector<const Renderer*>& renderers,
           const std::optional<KnownFindings>& known) {
-  const bool has_format = words.out.empty() && !renderers.empty();
-  if (has_format && renderers[0]->format != "console") {
+  if (!is_for_screen(renderers, words.out)) {
     return print_in_format(*renderers[0], run, known);
   }
-  const Screen screen = screen_of(STDOUT_FILENO, Verbosity::overview, words.out);
+  const Screen screen = screen_of(STDOUT_FILENO, Verbosity::overview, words.out, renderers);
   write_standard_output(render_screen(run, screen) + known_in_words(run, known));
 }
 
 ExitStatus diff(const DiffWords& words) {
-  const std::vector<const Renderer*> renderers = renderers_of(words);
+  const std::vector<const Renderer*> renderers = renderers_for(words.formats, words.out);
   std::optional<KnownFindings> known;
   if (!words.known.empty()) known = KnownFindings::read(words.known);
   check_expectation(words);
@@ -283,6 +282,7 @@ ExitStatus diff(const DiffWords& words) {
   std::filesystem::path folder;  // made before a long comparison
   if (!words.out.empty()) folder = make_run_folder(words.out, run);
   run.comparisons.push_back(compared(words));
+  note_same_files(words, run);
   run.planned = counts_of(run);
   show(run, words, renderers, known);
   if (!folder.empty()) {

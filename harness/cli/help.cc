@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <sstream>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "reports/base/exit_status.h"
 #include "reports/base/plain_text.h"
@@ -12,6 +14,9 @@
 namespace lockstep {
 
 namespace {
+
+/// CLI11's, of options without one.
+constexpr std::string_view kDefaultGroup = "Options";
 
 /// A name, and its meaning below it.
 std::string named(std::string_view name, std::string_view meaning, std::size_t width) {
@@ -46,6 +51,14 @@ class HelpFormatter : public CLI::Formatter {
 
   std::string make_usage(const CLI::App* app, std::string name) const override {
     return usage_line(*app, name) + "\n";
+  }
+
+  /// CLI11 begins a group with an empty line, and ends all but the last with another.
+  std::string make_group(std::string group, bool is_positional,
+                         std::vector<const CLI::Option*> options) const override {
+    const std::string text = CLI::Formatter::make_group(group, is_positional, options);
+    const bool is_first = is_positional || options.front()->get_group() == kDefaultGroup;
+    return is_first ? text : text.substr(text.find_first_not_of('\n'));
   }
 
   std::string make_option(const CLI::Option* option, bool is_positional) const override {

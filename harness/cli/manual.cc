@@ -49,8 +49,13 @@ std::string name_of(const CLI::Option& option) {
 
 std::string options_of(const CLI::App& app, bool are_positional) {
   std::string text;
+  std::string group = "Options";
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty() || option->get_positional() != are_positional) continue;
+    if (!are_positional && option->get_group() != group) {
+      group = option->get_group();
+      text += fmt::format(".SS {}\n", roff(group));
+    }
     std::string meaning = option->get_description();
     if (!option->get_default_str().empty()) {
       meaning += fmt::format(" (default: {})", option->get_default_str());

@@ -28,7 +28,7 @@ struct PackWords {
 
 void add_pack_options(CLI::App& app, PackWords& words) {
   app.add_option("RUN", words.run, "folder of the run")->required()->type_name("");
-  app.add_option("--out", words.out, "the file (default: <folder>.lockstep.tar.gz here)")
+  app.add_option("-o,--out", words.out, "the file (default: <folder>.lockstep.tar.gz here)")
       ->type_name("FILE")
       ->check(complaint_if_empty);
   app.add_flag("--findings-only", words.is_findings_only,

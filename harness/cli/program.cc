@@ -210,13 +210,13 @@ struct Questions {
 };
 
 void add_questions(CLI::App& app, Questions& questions) {
-  CLI::Option* const version = app.add_flag("--version", questions.is_version,
+  CLI::Option* const version = app.add_flag("-V,--version", questions.is_version,
                                             "Display program version information and exit");
   app.add_flag("--json", questions.is_json, "with --version: as an object for scripts")
       ->needs(version);
   app.add_option("--completion", questions.shell,
-                 "print the completions for a shell, bash or zsh: source <(lockstep --completion "
-                 "bash)")
+                 "print the completions for a shell, bash, zsh or fish: source <(lockstep "
+                 "--completion bash)")
       ->type_name("SHELL");
 }
 

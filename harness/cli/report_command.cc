@@ -88,10 +88,10 @@ void ask_to_keep(const JoinedRun& joined) {
   }
 }
 
-void judge(JoinedRun& joined, IndexUse use, const Renderer& renderer) {
+void judge(JoinedRun& joined, IndexUse use, bool fills_charts) {
   ReadingProgress progress(bytes_to_read(joined.run, joined.root()));
   judge_run(joined.run, joined.root(),
-            {.index = use, .fills_charts = renderer.has_charts, .meter = [&](std::uint64_t bytes) {
+            {.index = use, .fills_charts = fills_charts, .meter = [&](std::uint64_t bytes) {
                progress.add(bytes);
              }});
   ask_to_keep(joined);
@@ -118,23 +118,33 @@ RunRecord record_of_all(NamedRuns& named) {
   return join_records(std::move(runs));
 }
 
-ExitStatus report(const std::vector<std::string>& folders, const std::string& format,
+/// In `formats`, or on the screen if there are none or `out` takes their files.
+ExitStatus report(const std::vector<std::string>& folders,
+                  const std::vector<const Renderer*>& formats, const std::string& out,
                   Verbosity verbosity, IndexUse use, const std::optional<KnownFindings>& known) {
-  const Renderer& renderer = find_renderer(format);
+  if (!out.empty()) make_folders(out);
   NamedRuns named(folders);
   ExitStatus status = ExitStatus::as_expected;
   for (JoinedRun& joined : named.runs()) {
-    if (named.has_files(joined)) judge(joined, use, renderer);
-    if (format == "console") show_on_screen(named, joined, verbosity, known);
+    if (named.has_files(joined)) judge(joined, use, has_charts(formats));
+    if (is_for_screen(formats, out)) show_on_screen(named, joined, verbosity, known);
     status = worse(status, exit_status(without_known(joined.run, known)));
   }
-  if (format != "console") print_in_format(renderer, record_of_all(named), known);
+  if (!is_for_screen(formats, out)) print_in_format(*formats[0], record_of_all(named), known);
+  if (out.empty()) return status;
+  const auto unwritten = write_reports(formats, record_of_all(named), out, known, stdout);
+  if (unwritten) throw Error(*unwritten);
+  if (verbosity == Verbosity::verdict) return status;
+  for (const std::string& file : report_files(formats, out)) {
+    write_standard_output(fmt::format("Report: {}\n", plain(file)));
+  }
   return status;
 }
 
 struct ReportWords {
   std::vector<std::string> folders;
-  std::string format = "console";
+  std::vector<std::string> formats;
+  std::string out;
   std::string known;
   bool is_full = false;
   bool is_bisection = false;
@@ -148,9 +158,13 @@ void add_report_options(CLI::App& app, ReportWords& words) {
          "others one after the other, and in a file's format as one report")
       ->required()
       ->type_name("");
-  app.add_option("--format", words.format, "one of " + formats_in_words())
-      ->type_name("FORMAT")
-      ->capture_default_str();
+  app.add_option("-o,--out", words.out, "write the formats into this folder, besides the screen")
+      ->type_name("DIR");
+  app.add_option("--format", words.formats,
+                 "print in this format (" + formats_in_words() +
+                     "); with --out also several, which are written there")
+      ->type_name("FORMAT[,FORMAT...]")
+      ->delimiter(',');
   app.add_option("--known", words.known, "findings listed in this file do not fail")
       ->type_name("FILE");
   app.add_flag(
@@ -171,7 +185,8 @@ Command report_command() {
           [words] {
             std::optional<KnownFindings> known;
             if (!words->known.empty()) known = KnownFindings::read(words->known);
-            return report(words->folders, words->format, verbosity_of(words->verbosity),
+            return report(words->folders, renderers_for(words->formats, words->out), words->out,
+                          verbosity_of(words->verbosity),
                           words->is_full ? IndexUse::checked : IndexUse::believed, known);
           },
           {},

@@ -1,10 +1,21 @@
 #include "harness/cli/screen_options.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 
+#include "harness/cli/bytes_in_words.h"
+#include "harness/cli/github_step.h"
+#include "harness/cli/stored_runs.h"
 #include "reports/base/terminal.h"
 
 namespace lockstep {
+
+namespace {
+
+/// A run of so many bytes is worth a word: a few of them fill a disk.
+constexpr std::uint64_t kManyBytes = 256ULL << 20;
+
+}  // namespace
 
 void add_verbosity_options(CLI::App& app, VerbosityFlags& flags, const std::string& verbose) {
   CLI::Option* const quiet = app.add_flag("-q,--quiet", flags.quiet, "print only the verdict");
@@ -17,9 +28,15 @@ Verbosity verbosity_of(const VerbosityFlags& flags) {
   return flags.verbose == 1 ? Verbosity::variants : Verbosity::full;
 }
 
-Screen screen_of(int descriptor, Verbosity verbosity, const std::string& folder) {
+Screen screen_of(int descriptor, Verbosity verbosity, const std::string& folder,
+                 const std::vector<const Renderer*>& written) {
   const Terminal terminal = terminal_of(descriptor);
-  return {verbosity, terminal.width, terminal.has_colour, terminal.has_utf8, folder};
+  Screen screen{verbosity, terminal.width, terminal.has_colour, terminal.has_utf8, folder};
+  if (folder.empty()) return screen;
+  const std::uint64_t bytes = bytes_on_disk(folder);
+  if (bytes >= kManyBytes) screen.size = bytes_in_words(bytes);
+  screen.reports = report_files(written, folder);
+  return screen;
 }
 
 }  // namespace lockstep

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "reports/formats/renderer.h"
 #include "reports/formats/screen.h"
 
 namespace CLI {
@@ -23,7 +25,8 @@ void add_verbosity_options(CLI::App& app, VerbosityFlags& flags, const std::stri
 Verbosity verbosity_of(const VerbosityFlags& flags);
 
 /// The screen of `descriptor`, standard output or standard error. `folder`: of the run's files;
-/// empty: not shown.
-Screen screen_of(int descriptor, Verbosity verbosity, const std::string& folder = "");
+/// empty: not shown. `written`: the formats of which a file is written there.
+Screen screen_of(int descriptor, Verbosity verbosity, const std::string& folder = "",
+                 const std::vector<const Renderer*>& written = {});
 
 }  // namespace lockstep

@@ -15,8 +15,8 @@ inline constexpr const char* kWatchSettings = "lockstep.toml";
 
 /// The settings that it may have.
 inline constexpr std::array<std::string_view, 12> kSettingNames{
-    "every",       "from", "until",   "tensors", "ignore", "replicas",
-    "agree-every", "keep", "history", "stall",   "known",  "label"};
+    "every",       "start", "until",   "tensors", "ignore", "replicas",
+    "agree-every", "keep",  "history", "stall",   "known",  "label"};
 
 /// A setting with its values: one, or those of a list.
 using FileSetting = std::pair<std::string, std::vector<std::string>>;

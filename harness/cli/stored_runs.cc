@@ -67,21 +67,6 @@ std::string verdict_of_run(const RunRecord& run) {
   }
 }
 
-/// Space on disk: files may have holes.
-std::uint64_t bytes_on_disk(const fs::path& folder) {
-  constexpr std::uint64_t kBlock = 512;
-  std::uint64_t bytes = 0;
-  std::error_code failure;
-  const auto options = fs::directory_options::skip_permission_denied;
-  for (fs::recursive_directory_iterator at(folder, options, failure), end; at != end;
-       at.increment(failure)) {
-    struct stat status {};
-    if (::lstat(at->path().c_str(), &status) != 0) continue;
-    bytes += static_cast<std::uint64_t>(status.st_blocks) * kBlock;
-  }
-  return bytes;
-}
-
 void describe_run(const fs::path& folder, StoredRun& stored) {
   const RunRecord run = load_record(folder);
   stored.started_utc = run.environment.started_utc;
@@ -155,6 +140,20 @@ bool is_older(const StoredRun& run, std::int64_t days, std::int64_t now) {
 }
 
 }  // namespace
+
+std::uint64_t bytes_on_disk(const fs::path& folder) {
+  constexpr std::uint64_t kBlock = 512;
+  std::uint64_t bytes = 0;
+  std::error_code failure;
+  const auto options = fs::directory_options::skip_permission_denied;
+  for (fs::recursive_directory_iterator at(folder, options, failure), end; at != end;
+       at.increment(failure)) {
+    struct stat status {};
+    if (::lstat(at->path().c_str(), &status) != 0) continue;
+    bytes += static_cast<std::uint64_t>(status.st_blocks) * kBlock;
+  }
+  return bytes;
+}
 
 std::vector<StoredRun> stored_runs(const fs::path& runs) {
   require_folder_of_runs(runs);

@@ -24,6 +24,9 @@ struct StoredRun {
 /// Throws Error (usage) if `runs` cannot be read or is the folder of a run itself.
 std::vector<StoredRun> stored_runs(const std::filesystem::path& runs);
 
+/// Of all files in a folder: space on disk, since files may have holes.
+std::uint64_t bytes_on_disk(const std::filesystem::path& folder);
+
 /// Which runs are to be removed. A run has to meet both conditions, if both are given.
 struct Pruning {
   std::optional<std::size_t> keep;         ///< all but so many, the newest

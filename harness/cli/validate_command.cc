@@ -87,7 +87,8 @@ void add_validate_options(CLI::App& app, ValidateWords& words) {
   app.add_option("--config", words.config,
                  "a file in TOML that says the same in its section [validate]; options replace it")
       ->type_name("FILE");
-  app.add_option("--out", words.out, "folder of the files (default: runs/<utc>)")->type_name("DIR");
+  app.add_option("-o,--out", words.out, "folder of the files (default: runs/<utc>)")
+      ->type_name("DIR");
   app.add_option("--format", words.formats,
                  "also write reports in these formats: " + formats_in_words())
       ->type_name("FORMAT[,FORMAT...]")
@@ -205,8 +206,7 @@ std::vector<std::string> command_of(const ValidateWords& words) {
 
 ExitStatus run_validation(ValidateWords& words) {
   take_config(words);
-  std::vector<const Renderer*> renderers;
-  for (const std::string& format : words.formats) renderers.push_back(&find_renderer(format));
+  const std::vector<const Renderer*> renderers = find_renderers(words.formats);
   ValidationRequest request = request_of(words);
   RunRecord run;
   run.command = mask_command(command_of(words));
@@ -219,7 +219,7 @@ ExitStatus run_validation(ValidateWords& words) {
   run.notes = std::move(validation.notes);
   run.planned = counts_of(run);
   save_record(folder, run);
-  const Screen screen = screen_of(STDOUT_FILENO, Verbosity::overview, folder.string());
+  const Screen screen = screen_of(STDOUT_FILENO, Verbosity::overview, folder.string(), renderers);
   write_standard_output(render_screen(run, screen));
   const auto unwritten = write_reports(renderers, run, folder.string(), {}, stdout);
   if (unwritten) throw Error(*unwritten);

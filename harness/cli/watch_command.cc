@@ -42,7 +42,7 @@ constexpr int kMostRepetitions = 100;
 
 struct WatchWords {
   std::vector<std::string> job;
-  std::string every = "1", from = "1", until, keep = "256", store_first = "0", history = "1024",
+  std::string every = "1", start = "1", until, keep = "256", store_first = "0", history = "1024",
               min_steps = "1", stall = "300", on_stall = "wait", repeat = "0", perturb = "0";
   std::string tensors, ignore, replicas, agree_every, expect, known, against, label, out, node;
   std::vector<std::string> also, formats;
@@ -53,10 +53,11 @@ struct WatchWords {
 };
 
 void add_observation_options(CLI::App& app, WatchWords& words) {
+  app.option_defaults()->group("Observed steps and tensors");
   app.add_option("--every", words.every, "observe one step of N")
       ->type_name("N")
       ->capture_default_str();
-  app.add_option("--from", words.from, "the first step to observe")
+  app.add_option("--start", words.start, "the first step to observe")
       ->type_name("STEP")
       ->capture_default_str();
   app.add_option("--until", words.until, "the last step to observe")->type_name("STEP");
@@ -83,6 +84,14 @@ void add_observation_options(CLI::App& app, WatchWords& words) {
 }
 
 void add_storage_options(CLI::App& app, WatchWords& words) {
+  app.option_defaults()->group("Files");
+  app.add_option("-o,--out", words.out, "folder of the files (default: runs/<utc>)")
+      ->type_name("DIR");
+  app.add_flag("--group-readable", words.is_group_readable,
+               "the group may read these files, too (default: their owner alone)");
+  app.add_option("--node", words.node,
+                 "this machine, one of several, in a shared '--out': its files go to DIR/NAME")
+      ->type_name("NAME");
   app.add_option("--keep", words.keep, "MiB of values that each rank stores once ranks differ")
       ->type_name("MIB")
       ->capture_default_str();
@@ -103,6 +112,7 @@ void add_storage_options(CLI::App& app, WatchWords& words) {
 }
 
 void add_outcome_options(CLI::App& app, WatchWords& words) {
+  app.option_defaults()->group("Outcome");
   app.add_flag("--fail-fast", words.fails_fast, "end the job when its ranks differ");
   app.add_option("--stall", words.stall,
                  "seconds without progress of any rank, after which each is asked where it is")
@@ -119,6 +129,12 @@ void add_outcome_options(CLI::App& app, WatchWords& words) {
   app.add_option("--min-steps", words.min_steps, "that all ranks must train for '--expect agrees'")
       ->type_name("N")
       ->capture_default_str();
+  app.add_flag("--strict", words.is_strict,
+               "undecided if a tensor could not be compared between ranks");
+  app.add_option("--known", words.known, "findings listed in this file do not fail")
+      ->type_name("FILE");
+  add_bisect_option(app, words.is_bisection);
+  app.option_defaults()->group("Other jobs");
   app.add_option("--against", words.against,
                  "compare the job with another one (see 'lockstep diff'), while it runs and then")
       ->type_name("RUN");
@@ -132,26 +148,16 @@ void add_outcome_options(CLI::App& app, WatchWords& words) {
                  "or more measure what rounding may do")
       ->type_name("N")
       ->capture_default_str();
-  app.add_option("--known", words.known, "findings listed in this file do not fail")
-      ->type_name("FILE");
 }
 
 void add_watch_report_options(CLI::App& app, WatchWords& words) {
+  app.option_defaults()->group("Report");
   app.add_option("--label", words.label, "name of the job in reports (default: its command)")
-      ->type_name("NAME");
-  app.add_flag("--strict", words.is_strict,
-               "undecided if a tensor could not be compared between ranks");
-  app.add_option("--out", words.out, "folder of the files (default: runs/<utc>)")->type_name("DIR");
-  app.add_flag("--group-readable", words.is_group_readable,
-               "the group may read these files, too (default: their owner alone)");
-  app.add_option("--node", words.node,
-                 "this machine, one of several, in a shared '--out': its files go to DIR/NAME")
       ->type_name("NAME");
   app.add_option("--format", words.formats,
                  "also write reports in these formats: " + formats_in_words())
       ->type_name("FORMAT[,FORMAT...]")
       ->delimiter(',');
-  add_bisect_option(app, words.is_bisection);
   add_verbosity_options(app, words.verbosity,
                         "print the tables, too; -vv: every claim and finding in full");
 }
@@ -167,7 +173,7 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
 /// The word that a setting fills, one of `kSettingNames`.
 std::string& word_of(const std::string& name, WatchWords& words) {
   const std::map<std::string_view, std::string*> known{
-      {"every", &words.every},     {"from", &words.from},       {"until", &words.until},
+      {"every", &words.every},     {"start", &words.start},     {"until", &words.until},
       {"tensors", &words.tensors}, {"ignore", &words.ignore},   {"replicas", &words.replicas},
       {"keep", &words.keep},       {"history", &words.history}, {"agree-every", &words.agree_every},
       {"stall", &words.stall},     {"known", &words.known},     {"label", &words.label}};
@@ -244,12 +250,12 @@ void take_expectation(const std::string& text, WatchRequest& request) {
 
 void take_steps(const WatchWords& words, WatchRequest& request) {
   request.every = whole_number<std::int64_t>("--every", words.every, 1, kMostSteps);
-  request.from = whole_number<std::int64_t>("--from", words.from, 1, kMostSteps);
+  request.start = whole_number<std::int64_t>("--start", words.start, 1, kMostSteps);
   if (!words.until.empty()) {
     request.until = whole_number<std::int64_t>("--until", words.until, 1, kMostSteps);
-    if (request.until < request.from) {
+    if (request.until < request.start) {
       throw bad_value("--until", words.until,
-                      fmt::format("a step that is not before --from, {}", request.from));
+                      fmt::format("a step that is not before --start, {}", request.start));
     }
   }
   request.min_steps = whole_number<std::int64_t>("--min-steps", words.min_steps, 1, kMostSteps);
@@ -350,8 +356,7 @@ std::string advice_on(const RunRecord& run, const WatchWords& words) {
 
 /// The report goes to standard error: standard output is the job's.
 ExitStatus watch(const WatchWords& words) {
-  std::vector<const Renderer*> renderers;
-  for (const std::string& format : words.formats) renderers.push_back(&find_renderer(format));
+  const std::vector<const Renderer*> renderers = find_renderers(words.formats);
   WatchRequest request = request_of(words);
   request.fills_charts = has_charts(renderers);
   std::optional<NamedJob> reference;
@@ -362,7 +367,8 @@ ExitStatus watch(const WatchWords& words) {
     };
   }
   WatchedJob watched = watch_job(request, LOCKSTEP_VERSION);
-  const Screen screen = screen_of(STDERR_FILENO, verbosity_of(words.verbosity), watched.folder);
+  const Screen screen =
+      screen_of(STDERR_FILENO, verbosity_of(words.verbosity), watched.folder, renderers);
   if (reference) compare_with(*reference, watched);
   std::fputs((render_screen(watched.run, screen) + known_in_words(watched.run, request.known) +
               advice_on(watched.run, words))

@@ -12,9 +12,10 @@ endfunction()
 
 file(REMOVE_RECURSE ${FOLDER})
 file(MAKE_DIRECTORY ${FOLDER}/man/man1 ${FOLDER}/bash-completion/completions
-     ${FOLDER}/zsh/site-functions)
+     ${FOLDER}/zsh/site-functions ${FOLDER}/fish/vendor_completions.d)
 write(bash-completion/completions/lockstep --completion bash)
 write(zsh/site-functions/_lockstep --completion zsh)
+write(fish/vendor_completions.d/lockstep.fish --completion fish)
 write(man/man1/lockstep.1 --man)
 execute_process(COMMAND ${PROGRAM} --complete help "" OUTPUT_VARIABLE commands
                 COMMAND_ERROR_IS_FATAL ANY)

@@ -41,7 +41,7 @@ struct WatchRequest {
   std::vector<std::string> job;      ///< the command that trains, and its arguments
   std::vector<std::string> command;  ///< the whole command line, for the record
   std::int64_t every = 1;            ///< of so many steps one is observed
-  std::int64_t from = 1;             ///< the first observed step
+  std::int64_t start = 1;            ///< the first observed step
   std::int64_t until = 0;            ///< the last one; 0: the job's last
   bool begins_off = false;           ///< observes nothing until it is switched on
   std::int64_t agree_every = 0;      ///< ranks need to agree in one of so many steps; 0: in all

@@ -64,7 +64,7 @@ std::vector<std::pair<std::string, std::string>> watched_variables(const WatchRe
       {"LOCKSTEP_WATCH_FOLDER", folder.string()},
       {"LOCKSTEP_WATCH_JOB", job},
       {"LOCKSTEP_WATCH_EVERY", std::to_string(request.every)},
-      {"LOCKSTEP_WATCH_FROM", std::to_string(request.from)},
+      {"LOCKSTEP_WATCH_START", std::to_string(request.start)},
       {"LOCKSTEP_WATCH_UNTIL", std::to_string(request.until)},
       {"LOCKSTEP_WATCH_TENSORS", request.tensors},
       {"LOCKSTEP_WATCH_IGNORE", request.ignore},

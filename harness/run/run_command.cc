@@ -48,12 +48,6 @@ constexpr const char* kNoLauncher = "none";
 /// The default launcher of ranks connected by MPI.
 constexpr const char* kMpiLauncher = "mpirun -n {ranks}";
 
-std::vector<const Renderer*> renderers_of(const std::vector<std::string>& formats) {
-  std::vector<const Renderer*> chosen;
-  for (const std::string& format : formats) chosen.push_back(&find_renderer(format));
-  return chosen;
-}
-
 /// Reports an unreadable table before the ranks run, not after.
 void check_promised_tables(const std::vector<PlannedCell>& cells) {
   for (const PlannedCell& planned : cells) {
@@ -143,7 +137,7 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
   }
   const Plan plan = select_cells(scenarios, selection);
   const std::vector<PlannedCell>& cells = plan.cells;
-  const std::vector<const Renderer*> chosen = renderers_of(request.formats);
+  const std::vector<const Renderer*> chosen = find_renderers(request.formats);
   check_backend(selection.backend);
   check_promised_tables(cells);
   require_current_folder();
@@ -173,9 +167,9 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
   save_record(folder, run);
   const auto unwritten = write_reports(chosen, run, folder.string(), request.known, stdout);
   if (Interruption::noted() != 0) return say_interrupted(run, shown_folder);
-  write_standard_output(
-      render_screen(run, screen_of(STDOUT_FILENO, request.verbosity, shown_folder.string())) +
-      known_in_words(run, request.known));
+  write_standard_output(render_screen(run, screen_of(STDOUT_FILENO, request.verbosity,
+                                                     shown_folder.string(), chosen)) +
+                        known_in_words(run, request.known));
   if (unwritten) throw *unwritten;
   const ExitStatus status = exit_status(without_known(run, request.known));
   if (status == ExitStatus::not_applicable && !request.requirements.empty()) throw nothing_ran();

@@ -193,6 +193,7 @@ RunRequest request_of(const RunWords& words, const std::vector<std::string>& com
 }
 
 void add_cell_options(CLI::App& run, RunWords& words) {
+  run.option_defaults()->group("Cells");
   run.add_option(
          "SCENARIO", words.scenarios,
          "scenario or scenario/variant, or a pattern of them: 'loss*/all-reduce*'; none: all")
@@ -242,6 +243,7 @@ void add_cell_options(CLI::App& run, RunWords& words) {
 }
 
 void add_process_options(CLI::App& run, RunWords& words) {
+  run.option_defaults()->group("Processes");
   run.add_option("--repeat", words.repeat, "run every cell N times and compare the runs")
       ->type_name("N")
       ->capture_default_str();
@@ -266,7 +268,8 @@ void add_process_options(CLI::App& run, RunWords& words) {
 }
 
 void add_report_options(CLI::App& run, RunWords& words) {
-  run.add_option("--out", words.out,
+  run.option_defaults()->group("Report");
+  run.add_option("-o,--out", words.out,
                  "folder for the files, new or empty (default: runs/<utc>, also runs/latest)")
       ->check(complaint_if_empty)
       ->type_name("DIR");

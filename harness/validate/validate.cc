@@ -217,7 +217,7 @@ class Validator {
     CellJob second{first.wish};
     second.wish.role += "-again";
     second.wish.has_modules = true;
-    second.wish.from = std::max<std::int64_t>(step - 1, 1);
+    second.wish.start = std::max<std::int64_t>(step - 1, 1);
     second.wish.until = step;
     run(second);
     return second;

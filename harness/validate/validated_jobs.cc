@@ -32,7 +32,7 @@ void take_up(const JobRecord& record, const fs::path& root, const std::string& s
 
 ValidatedJobs::Key ValidatedJobs::key_of(const JobWish& wish) {
   return {{wish.state.title, wish.state.top.string(), wish.has_modules ? "modules" : "",
-           fmt::format("{} {}", wish.from, wish.until), wish.lines.string()},
+           fmt::format("{} {}", wish.start, wish.until), wish.lines.string()},
           wish.command};
 }
 
@@ -69,7 +69,7 @@ void ValidatedJobs::run(const JobWish& wish, RanJob& job) const {
   request.label = fmt::format("{} of {}", title_of_script(wish.command), wish.state.title);
   request.has_data = true;
   request.has_modules = wish.has_modules;
-  request.from = wish.from;
+  request.start = wish.start;
   request.until = wish.until;
   request.stall_s = request_.stall_s;
   request.ends_stalled = true;

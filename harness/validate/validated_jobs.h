@@ -25,7 +25,7 @@ struct JobWish {
   const CodeState& state;
   CommandCell cell = {};
   bool has_modules = false;          ///< observes modules, too
-  std::int64_t from = 1;             ///< the first observed step
+  std::int64_t start = 1;            ///< the first observed step
   std::int64_t until = 0;            ///< the last one; 0: that of the job
   std::filesystem::path lines = {};  ///< a file with lines to look for; empty: none
 };

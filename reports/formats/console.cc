@@ -359,11 +359,19 @@ class Console {
 
   std::string files() const {
     if (screen_.folder.empty()) return "";
-    std::string text = fmt::format("Files: {}\n", plain(screen_.folder));
+    std::string text = fmt::format("Files: {}{}\n", plain(screen_.folder), size());
+    for (const std::string& report : screen_.reports) {
+      text += fmt::format("Report: {}\n", plain(report));
+    }
     if (is_full() || is_comparison(run_)) return text;
     const bool has_variants = has_one_scenario_ || screen_.verbosity == Verbosity::variants;
     return text + fmt::format("Details: lockstep report {} {}\n", plain(shell_word(screen_.folder)),
                               has_variants ? "-vv" : "-v");
+  }
+
+  std::string size() const {
+    if (screen_.size.empty()) return "";
+    return fmt::format(", {} (`lockstep runs --keep 10` removes old runs)", screen_.size);
   }
 
   std::string verdict() const {

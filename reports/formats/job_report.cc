@@ -234,7 +234,7 @@ std::string_view reach_in_words(Reach reach) {
       return "no Python of the command imported torch";
     case Reach::no_step:
       return "torch was imported, but no step of a torch.optim.Optimizer was observed; one of your "
-             "own has to be derived from it, and --from, --until and --off leave steps out";
+             "own has to be derived from it, and --start, --until and --off leave steps out";
     case Reach::unknown:
       break;
   }

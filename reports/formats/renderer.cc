@@ -39,6 +39,12 @@ const Renderer& find_renderer(const std::string& format) {
   throw unknown_name("format", format, format_names());
 }
 
+std::vector<const Renderer*> find_renderers(const std::vector<std::string>& formats) {
+  std::vector<const Renderer*> found;
+  for (const std::string& format : formats) found.push_back(&find_renderer(format));
+  return found;
+}
+
 std::vector<std::string> format_names() {
   std::vector<std::string> names;
   for (const Renderer& renderer : renderers()) names.push_back(renderer.format);

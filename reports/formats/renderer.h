@@ -26,6 +26,7 @@ bool has_charts(const std::vector<const Renderer*>& chosen);
 
 /// The renderer called `format`. Throws Error (usage) with the nearest name.
 const Renderer& find_renderer(const std::string& format);
+std::vector<const Renderer*> find_renderers(const std::vector<std::string>& formats);
 
 /// The names of all formats.
 std::vector<std::string> format_names();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "reports/base/names.h"
 #include "reports/base/plain_text.h"
@@ -33,6 +34,8 @@ struct Screen {
   bool has_colour = false;      ///< the words of a verdict may be coloured
   bool has_sparklines = false;  ///< it shows block characters
   std::string folder;           ///< of the run's files; empty: not shown
+  std::string size = {};        ///< of these files, if they are large: "2.1 GiB"; empty: not shown
+  std::vector<std::string> reports = {};  ///< files of reports to be named
 };
 
 /// The console report for `screen`.

@@ -108,6 +108,23 @@ TEST_F(CiFormats, OfSeveralRunsAreOneReport) {
                     HasSubstr("--lr 1 (run/job) | 2 | ")));
 }
 
+TEST_F(CiFormats, AreSeveralInAFolder) {
+  const Outcome refused = lockstep("report run --format html,junit");
+  EXPECT_EQ(refused.status, 64);
+  EXPECT_THAT(refused.err, HasSubstr("--format cannot be 'html,junit': give one format, or several "
+                                     "with --out DIR, where their files go"));
+  const Outcome report = lockstep("report run --format html,junit -o found/today");
+  EXPECT_EQ(report.status, 1) << report.err;
+  EXPECT_THAT(report.out,
+              AllOf(HasSubstr("FAILED: "), HasSubstr("Report: found/today/report.html\n"),
+                    HasSubstr("Report: found/today/report.xml\n")));
+  EXPECT_EQ(text_of(job_.beside("found/today/report.xml")),
+            lockstep("report run --format junit").out);
+  EXPECT_THAT(lockstep("report run -q --format html -o found").out, Not(HasSubstr("Report: ")));
+  EXPECT_THAT(lockstep("report run --format html -o run/record.json").err,
+              HasSubstr("run/record.json"));
+}
+
 TEST_F(CiFormats, ForABisectionSayGoodBadSkipOrEnd) {
   EXPECT_EQ(lockstep("report run --bisect").status, 1);
   EXPECT_EQ(lockstep("report empty").status, 3);

@@ -148,8 +148,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"watch --every 2 --every 3 -- true",
                 "--every is given 2 times, not once.\nUsage: lockstep watch [OPTIONS] -- "
                 "COMMAND...\nSee 'lockstep watch --help'."},
-        Mistake{"watch --from 5 --until 3 -- true",
-                "--until cannot be '3': give a step that is not before --from, 5."},
+        Mistake{"watch --start 5 --until 3 -- true",
+                "--until cannot be '3': give a step that is not before --start, 5."},
         Mistake{"--verison", "'lockstep' has no option '--verison'. Did you mean '--version'?"},
         Mistake{"-v", "'lockstep' has no option '-v'. See 'lockstep --help'."},
         Mistake{"--rnu report .", "'lockstep' has no option '--rnu'. See 'lockstep --help'."}));
@@ -173,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "RUN is required.\nUsage: lockstep report [OPTIONS] RUN...\n"
                 "See 'lockstep report --help'."},
         Mistake{"report . --format",
-                "--format needs a value: FORMAT.\n"
+                "--format needs a value: FORMAT[,FORMAT...].\n"
                 "Usage: lockstep report [OPTIONS] RUN...\n"
                 "See 'lockstep report --help'."},
         Mistake{"pack",

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Completes command lines in a real bash and a real zsh: completions_test.sh SHELL PROGRAM [HAS_CATALOGUE]
+# Completes command lines in a real bash, zsh or fish: completions_test.sh SHELL PROGRAM [HAS_CATALOGUE]
 set -euo pipefail
 shell=$1
 program=$(realpath "$2")
@@ -34,6 +34,13 @@ in_zsh() {
     _lockstep' zsh "$@"
 }
 
+in_fish() {
+  fish --no-config -c '
+    lockstep --completion fish | source
+    complete -C (string join " " -- (string escape -- $argv[1..-2]) $argv[-1]) | string replace -r "\t.*" ""
+    true' "$@"  # of `string replace`: 1 if there are no tabs
+}
+
 completes() {  # WANTED, WORD...
   local found
   found=$("in_$shell" lockstep "${@:2}" | sort | paste -sd ' ') || { echo "failed: ${*:2}"; exit 1; }
@@ -56,6 +63,11 @@ if [[ $shell == bash ]]; then
   completes "console csv github html json junit keys markdown summary" diff --format =
   completes "" report runs/                    # files, by `-o default`
   completes "" watch -- torch
+elif [[ $shell == fish ]]; then
+  mkdir runs && touch runs/a-run COMPLETED
+  completes "--format=html" diff --format=h
+  completes "runs/a-run" report runs/
+  completes "COMPLETED" watch -- some-job COM
 else
   completes "--format=html" diff --format=h
   completes "FILES" report runs/

@@ -56,6 +56,12 @@ TEST_F(DiffOfCheckpoints, ExitsByWhatDiffers) {
   EXPECT_THAT(json.out, HasSubstr("\"verdict\": \"violated\""));
 }
 
+TEST_F(DiffOfCheckpoints, SaysThatBothSidesAreTheSameFile) {
+  const std::string note = "note: a.safetensors and ./a.safetensors are the same files";
+  EXPECT_THAT(diff("a.safetensors ./a.safetensors").out, HasSubstr(note));
+  EXPECT_THAT(diff("a.safetensors copy.safetensors").out, testing::Not(HasSubstr("same files")));
+}
+
 TEST_F(DiffOfCheckpoints, LetsTensorsBeMissingOnlyIfToldSo) {
   const Outcome outcome = diff("a.safetensors fewer.safetensors --expect same");
   EXPECT_EQ(outcome.status, 1);

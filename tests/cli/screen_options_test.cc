@@ -59,6 +59,13 @@ TEST_F(ScreenOfAReport, ShowsMoreWithEachV) {
   }
 }
 
+TEST_F(ScreenOfAReport, SaysTheSizeOfALargeRun) {
+  const std::string large = "dd if=/dev/zero of=journal bs=1M count=300 status=none && ";
+  EXPECT_THAT(run_shell(report("")).out, HasSubstr("\nFiles: .\n"));
+  EXPECT_THAT(run_shell(report("", large)).out,
+              HasSubstr("\nFiles: ., 300.0 MiB (`lockstep runs --keep 10` removes old runs)\n"));
+}
+
 TEST_F(ScreenOfAReport, IsNotQuietAndVerboseAtATime) {
   const Outcome outcome = run_shell(report("-q -v"));
   EXPECT_EQ(outcome.status, 64);

@@ -37,6 +37,7 @@ TEST(VersionAsJson, SaysWhatIsInstalled) {
   EXPECT_EQ(answer["watch_interface"], LOCKSTEP_WATCH_INTERFACE);
   EXPECT_FALSE(answer["build_type"].get<std::string>().empty());
   EXPECT_THAT(answer["compiler"].get<std::string>(), HasSubstr(" "));
+  EXPECT_EQ(catalogue.lockstep("-V --json").out, catalogue.lockstep("--version --json").out);
   EXPECT_EQ(catalogue.lockstep("--json --version").out, catalogue.lockstep("--version --json").out);
 }
 

@@ -75,11 +75,11 @@ TEST_F(WatchCommand, SaysHowFarACommandCameOfWhichNothingWasObserved) {
 }
 
 TEST_F(WatchCommand, DoesNotSayThatNoOptimizerSteppedWhereStepsAreLeftOut) {
-  const Outcome outcome = watch("--from 100", two_ranks("one_training"));
+  const Outcome outcome = watch("--start 100", two_ranks("one_training"));
   EXPECT_THAT(unwrapped(outcome.err),
               AllOf(HasSubstr("NOTHING OBSERVED on 2 ranks: torch was imported, but no step of a "
                               "torch.optim.Optimizer was observed; "),
-                    HasSubstr("--from, --until and --off leave steps out")));
+                    HasSubstr("--start, --until and --off leave steps out")));
 }
 
 TEST_F(WatchCommand, SaysWhyACommandFailedBeforeAStep) {

@@ -51,7 +51,7 @@ def from_environment():
         return os.environ.get("LOCKSTEP_WATCH_" + name, default)
 
     settings = Settings(word("FOLDER"), word("JOB"))
-    settings.every, settings.first = int(word("EVERY", "1")), int(word("FROM", "1"))
+    settings.every, settings.first = int(word("EVERY", "1")), int(word("START", "1"))
     settings.last = int(word("UNTIL", "0"))
     settings.tensors, settings.ignored = word("TENSORS"), word("IGNORE")
     settings.replicas = word("REPLICAS")
