@@ -165,6 +165,7 @@ ComparedSide side_of(const SideFiles& files) {
   ComparedSide side;
   side.folder = files.shown();
   side.title = files.job().title;
+  side.label = files.job().label;
   side.world_size = files.job().world_size;
   side.steps = static_cast<std::int64_t>(files.steps().size());
   side.has_modules = files.has_any(Kind::module_output) || files.has_any(Kind::module_gradient);

@@ -266,6 +266,15 @@ std::string title_of_command(std::vector<std::string> command) {
   return beginning(title, kMostOfATitle);
 }
 
+/// In keys of findings: its training script, as the command names it, or what it begins with.
+std::string label_of_command(const std::vector<std::string>& command) {
+  const std::size_t script = place_of_script(command);
+  if (script < command.size()) return command[script];
+  const auto module = std::ranges::find(command, "-m");
+  const bool has_module = module != command.end() && module + 1 != command.end();
+  return has_module ? *(module + 1) : fs::path(command.front()).filename().string();
+}
+
 /// Of a rank that ended before its first step.
 void take_error(const ErrorWithoutStep& error, RankEndFacts& end) {
   if (end.status.ended || end.status.raised || end.last_step > 0) return;
@@ -290,6 +299,7 @@ void add_seen(const SeenEnds& seen, RankEndFacts& rank) {
   const auto running = seen.progress.find(rank.rank);
   if (running == seen.progress.end()) return;
   const std::int64_t process = running->second.pid;
+  rank.resident_bytes = running->second.resident_bytes;
   if (const auto signal = seen.signals.find(process); signal != seen.signals.end()) {
     rank.signal = signal->second;
   }
@@ -384,6 +394,7 @@ RunRecord record_of_job(const WatchRequest& request) {
       request.label.empty() ? title_of_command(request.job) : mask_secrets(request.label);
   RunRecord run = record_of_new_job(title, request.agree_every);
   run.command = mask_command(request.command);
+  if (request.label.empty()) run.jobs[0].label = mask_secrets(label_of_command(request.job));
   run.jobs[0].node = request.node;
   run.jobs[0].demands = {request.expected, request.min_steps, request.is_strict, request.error};
   return run;

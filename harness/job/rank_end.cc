@@ -154,7 +154,10 @@ RankExit exit_of_rank(const RankEndFacts& facts) {
   exit.rank = facts.rank;
   exit.kind = line.kind;
   exit.cause = line.cause;
-  if (exit.kind == ExitKind::signalled) exit.code = facts.signal;
+  if (exit.kind == ExitKind::signalled) {
+    exit.code = facts.signal;
+    if (facts.resident_bytes > 0) exit.resident_bytes = facts.resident_bytes;
+  }
   exit.detail = detail_of(facts);
   exit.error = facts.status.error;
   exit.rows = facts.status.rows;

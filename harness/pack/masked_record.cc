@@ -105,6 +105,7 @@ void mask_machine(Comparison& comparison) {
     for (ComparedSide& side : pair.sides) {
       side.folder = last_part(side.folder);
       if (!side.tensors) side.title = program_of(side.title);
+      side.label = last_part(side.label);
     }
     for (std::string& run : pair.noise) run = last_part(run);
   }
@@ -134,6 +135,7 @@ void mask_machine(RunRecord& run) {
     mask_launcher(job);
     if (!job.node.empty()) job.node = kMasked;
     job.title = program_of(job.title);
+    job.label = last_part(job.label);
   });
   for (Comparison& comparison : run.comparisons) mask_machine(comparison);
 }

@@ -30,8 +30,9 @@ struct Counters {
   std::uint64_t count_of_machine;
   std::uint64_t rendezvous;
   std::uint64_t machine;
+  std::uint64_t resident_bytes;
 };
-static_assert(sizeof(Counters) == 160);
+static_assert(sizeof(Counters) == 168);
 
 constexpr std::uint64_t kMark = 0x70'77'70'63'6b'6c'65'77;
 constexpr std::uint64_t kLargestPid = 1 << 22;
@@ -71,6 +72,7 @@ WatchedProgress progress_of(const Counters& counters) {
   progress.has_ended = counters.has_ended != 0;
   progress.machine = {static_cast<int>(counters.first_of_machine),
                       static_cast<int>(counters.count_of_machine)};
+  progress.resident_bytes = static_cast<std::int64_t>(counters.resident_bytes);
   progress.rendezvous = static_cast<std::int64_t>(counters.rendezvous);
   return progress;
 }

@@ -296,12 +296,20 @@ std::string and_others(std::size_t others) {
   return others == 0 ? "" : fmt::format(", and {} more {}", others, others == 1 ? "rank" : "ranks");
 }
 
+/// "; 3.1 GB at its last step"
+std::string memory_in_words(const RankExit& end) {
+  if (!end.resident_bytes) return "";
+  const auto bytes = static_cast<double>(*end.resident_bytes);
+  return bytes < 1e9 ? fmt::format("; {:.0f} MB at its last step", bytes / 1e6)
+                     : fmt::format("; {:.1f} GB at its last step", bytes / 1e9);
+}
+
 Symptom killed(const CellFacts& facts, const RankExit& end, std::int64_t wrong_step) {
   const std::string late = after_wrong_step(wrong_step, end.step);
   return symptom_with(SymptomKind::killed, end.step, wrong_step,
-                      fmt::format("killed: rank {}, {}, {}{}{}{}", end.rank, signal_in_words(end),
+                      fmt::format("killed: rank {}, {}, {}{}{}{}{}", end.rank, signal_in_words(end),
                                   end_in_words(end), late.empty() ? "" : ",", late,
-                                  and_others(facts.culprits.size() - 1)));
+                                  and_others(facts.culprits.size() - 1), memory_in_words(end)));
 }
 
 Symptom lost(const CellFacts& facts, const RankExit& end, std::int64_t wrong_step) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "harness/judge/evidence/words.h"
+#include "reports/base/name_pattern.h"
 #include "reports/base/names.h"
 
 namespace lockstep {
@@ -111,22 +112,6 @@ bool has_to_pin(const Expectation& expectation) {
 }
 
 }  // namespace
-
-bool matches(std::string_view pattern, std::string_view name) {
-  std::size_t star = pattern.find('*');
-  if (star == pattern.npos) return pattern == name;
-  if (!name.starts_with(pattern.substr(0, star))) return false;
-  name.remove_prefix(star);
-  // Each part between stars is matched as early as possible, which leaves the most text for the
-  // others.
-  for (pattern.remove_prefix(star + 1); (star = pattern.find('*')) != pattern.npos;
-       pattern.remove_prefix(star + 1)) {
-    const std::size_t place = name.find(pattern.substr(0, star));
-    if (place == name.npos) return false;
-    name.remove_prefix(place + star);
-  }
-  return name.ends_with(pattern);
-}
 
 std::string departure(const Pin& pin, const Finding& finding, const CellRecord& cell) {
   Departures departures;

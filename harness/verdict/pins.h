@@ -1,14 +1,10 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "reports/record/run_record.h"
 
 namespace lockstep {
-
-/// Whether `name` matches `pattern`, in which a `*` stands for any text, including none.
-bool matches(std::string_view pattern, std::string_view name);
 
 /// How a finding of `cell` differs from `pin`: "expected ratio 2 (1.998 to 2.002), found 1.7".
 /// Empty: it matches.

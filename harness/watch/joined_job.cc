@@ -71,6 +71,7 @@ RunRecord record_of(const lockstep_watch_job& job) {
   const std::string title = beginning(mask_secrets(string_of(job.title)), kMostOfATitle);
   RunRecord run = record_of_new_job(title, job.agree_every);
   run.environment.lockstep_version = LOCKSTEP_VERSION;
+  if (job.label) run.jobs[0].label = mask_secrets(job.label);
   run.jobs[0].world_size = job.world_size;
   run.jobs[0].unsealed = kOpen;
   return run;

@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 /* Increases with every change that an older caller would notice. */
-#define LOCKSTEP_WATCH_INTERFACE 7
+#define LOCKSTEP_WATCH_INTERFACE 8
 
 /* The interface of the loaded library. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_interface(void);
@@ -32,11 +32,12 @@ LOCKSTEP_WATCH_API const char* lockstep_watch_error(void);
 /* A job that no `lockstep watch` has started: its ranks make its folder by themselves. */
 typedef struct {
   const char* folder;  /* of the run; empty: a new one, runs/<utc>, which no other rank finds */
-  const char* title;   /* names the job in reports: "train.py"; UTF-8 */
+  const char* title;   /* names the job in reports: "train.py --lr 0.1"; UTF-8 */
   int64_t agree_every; /* ranks need to agree in one of so many steps; 0: in all */
   int32_t rank;        /* ignored if `world_size` is 0 */
   int32_t world_size;  /* 0: not known yet */
   int32_t is_group_readable; /* 1: the group may read the run's folder; 0: its owner alone */
+  const char* label;         /* names it in keys of findings: "train.py"; null: its title */
 } lockstep_watch_job;
 
 typedef struct {

@@ -19,24 +19,10 @@ constexpr std::size_t kMostParts = 12;  ///< of a name; longer ones have no patt
 
 using Parts = std::vector<std::string>;
 
-/// Whether a name matches texts that `*` stands between. The first and the last one are at its
-/// ends.
-bool matches(std::string_view name, const Parts& texts) {
-  if (!name.starts_with(texts.front())) return false;
-  std::size_t at = texts.front().size();
-  for (std::size_t i = 1; i + 1 < texts.size(); ++i) {
-    const std::size_t found = name.find(texts[i], at);
-    if (found == std::string_view::npos) return false;
-    at = found + texts[i].size();
-  }
-  return name.size() >= at + texts.back().size() && name.ends_with(texts.back());
-}
-
 bool fits(const std::string& pattern, const std::vector<std::string>& names,
           const std::vector<std::string>& others) {
-  const Parts texts = split(pattern, '*');
-  return std::ranges::all_of(names, [&](const auto& name) { return matches(name, texts); }) &&
-         std::ranges::none_of(others, [&](const auto& name) { return matches(name, texts); });
+  const auto is_match = [&](const auto& name) { return matches(pattern, name); };
+  return std::ranges::all_of(names, is_match) && std::ranges::none_of(others, is_match);
 }
 
 /// How many parts all names have in common, from the front or from the back.
@@ -113,6 +99,22 @@ std::set<std::string> candidates(const std::vector<Parts>& names) {
 }
 
 }  // namespace
+
+bool matches(std::string_view pattern, std::string_view name) {
+  std::size_t star = pattern.find('*');
+  if (star == pattern.npos) return pattern == name;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  name.remove_prefix(star);
+  // Each part between stars is matched as early as possible, which leaves the most text for the
+  // others.
+  for (pattern.remove_prefix(star + 1); (star = pattern.find('*')) != pattern.npos;
+       pattern.remove_prefix(star + 1)) {
+    const std::size_t place = name.find(pattern.substr(0, star));
+    if (place == name.npos) return false;
+    name.remove_prefix(place + star);
+  }
+  return name.ends_with(pattern);
+}
 
 std::string pattern_of(const std::vector<std::string>& names,
                        const std::vector<std::string>& others) {

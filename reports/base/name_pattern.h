@@ -1,12 +1,16 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep {
 
+/// Whether `name` matches `pattern`, in which a `*` stands for any text, including none.
+bool matches(std::string_view pattern, std::string_view name);
+
 /// The shortest pattern, such as "*.lora_A.*.weight", that all of `names` match and none of
-/// `others` does. `*` is any text. Empty: there is none, or `names` has fewer than two.
+/// `others` does. Empty: there is none, or `names` has fewer than two.
 std::string pattern_of(const std::vector<std::string>& names,
                        const std::vector<std::string>& others);
 

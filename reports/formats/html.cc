@@ -186,6 +186,10 @@ std::string render_html(const RunRecord& given) {
         "command of one cell shows them.",
         cells.without_charts()));
   }
+  // A page of one job begins with its charts.
+  const bool is_of_one_job = run.jobs.size() == 1 && parts.size() == 1;
+  if (is_of_one_job) page.sections.push_back(std::move(parts.front()));
+  if (is_of_one_job) parts.clear();
   page.sections.push_back({"findings", "Findings", findings.table()});
   if (has_detections(run)) {
     page.sections.push_back({"detections", "Detection table", detection_table_of(run)});

@@ -161,8 +161,9 @@ std::string HtmlCells::details(const ShownCell& shown, Naming naming, bool is_op
   std::string text = html_facts(
       {{"Symptom", in_html(cell.symptom.text)},
        {"Steps", cell.steps.count == 0 ? "" : std::to_string(cell.steps.count)},
-       {"Run it again",
-        cell.reproduce.empty() ? "" : fmt::format("<code>{}</code>", in_html(cell.reproduce))},
+       {"Run it again", cell.reproduce.empty() ? ""
+                                               : fmt::format("<code class=\"copied\">{}</code>",
+                                                             in_html(cell.reproduce))},
        {"Source", source}});
   text += html_list(points);
   text += findings_.add({title_of(cell.cell), label_of(cell), cell.reproduce, source},
@@ -195,12 +196,11 @@ std::string HtmlCells::section(const Section& section, bool opens_first) {
 
 std::string HtmlCells::job(const JobRecord& job) {
   const std::string command = command_in_html(run_.command);
-  std::string text = html_list(lines_in_html(lines_of(job, {})));
+  std::string text = charts(job) + html_list(lines_in_html(lines_of(job, {})));
   // Known if calls do not match: that of the call.
   const std::string source = source_link(place_of(job));
   text += findings_.add({title_of(job), label_of(job), command, source}, shown_findings(job));
   text += html_lanes(job);
-  text += charts(job);
   // Charts show the same quantities in more steps.
   if (!job.charts || job.charts->series.steps.empty()) {
     std::string tables;

@@ -18,11 +18,17 @@ namespace {
 constexpr std::size_t kMostInFull = 200;
 constexpr std::size_t kMostRows = 10000;
 constexpr std::size_t kMostGroups = 16;
+constexpr std::size_t kMostRanks = 12;
 constexpr std::size_t kMostTensors = 12;
 constexpr std::size_t kMostOfAName = 240;
 
 std::string name_in_html(const std::string& name) {
   return name.empty() ? "" : fmt::format("<code>{}</code>", in_html(name, kMostOfAName));
+}
+
+/// With a button that copies it.
+std::string copied_in_html(const std::string& text) {
+  return fmt::format("<code class=\"copied\">{}</code>", text);
 }
 
 std::string step_in_html(const Finding& finding) {
@@ -35,11 +41,18 @@ std::vector<std::vector<int>> ranks_in_groups(const Finding& finding) {
   return finding.groups;
 }
 
+/// "{0,2,3}"
+std::string set_of(const std::vector<int>& ranks) {
+  const auto end = ranks.begin() + static_cast<std::ptrdiff_t>(std::min(kMostRanks, ranks.size()));
+  return fmt::format("{{{}{}}}", fmt::join(ranks.begin(), end, ","),
+                     end == ranks.end() ? "" : fmt::format(" and {} more", ranks.end() - end));
+}
+
 std::string groups_in_html(const Finding& finding) {
   const std::vector<std::vector<int>> groups = ranks_in_groups(finding);
-  std::string text;
+  std::string text = groups.size() > 1 ? fmt::format("{} groups: ", groups.size()) : "";
   for (std::size_t i = 0; i < std::min(kMostGroups, groups.size()); ++i) {
-    text += fmt::format("<span class=\"value\">{}</span>", ranks_in_short(groups[i]));
+    text += fmt::format("{}<span class=\"value\">{}</span>", i == 0 ? "" : ", ", set_of(groups[i]));
   }
   if (groups.size() > kMostGroups) {
     text += fmt::format(" and {} more", groups.size() - kMostGroups);
@@ -137,7 +150,7 @@ std::string article(const FindingPlace& place, const ShownFinding& shown, std::s
          html_facts(
              {{"First step", step_in_html(finding)},
               {"First tensor", name_in_html(finding.tensor)},
-              {is_agreement ? "Ranks with equal bits" : "Ranks", groups_in_html(finding)},
+              {is_agreement ? "Equal bits in" : "Ranks", groups_in_html(finding)},
               {"Ratio", ratio_in_html(finding)},
               {"Difference", difference_in_html(finding)},
               {"First element", element_in_html(finding)},
@@ -145,11 +158,10 @@ std::string article(const FindingPlace& place, const ShownFinding& shown, std::s
               {"Tensors in that step", tensors_in_html(finding)},
               {"Broken claim", in_html(sentence(finding.claim))},
               {"Kind", kind_in_html(finding)},
-              {"Run it again", place.reproduce.empty()
-                                   ? ""
-                                   : fmt::format("<code>{}</code>", in_html(place.reproduce))},
+              {"Run it again",
+               place.reproduce.empty() ? "" : copied_in_html(in_html(place.reproduce))},
               {"Source", place.source},
-              {"Key, for --known", keys.empty() ? "" : name_in_html(keys.front())}}) +
+              {"Key, for --known", keys.empty() ? "" : copied_in_html(in_html(keys.front()))}}) +
          failure_in_html(finding) + "</article>\n";
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "reports/base/plain_text.h"
+#include "reports/formats/alike_scenario.h"
 #include "reports/formats/shown_findings.h"
 #include "reports/record/differing_settings.h"
 #include "reports/record/mismatch_table.h"
@@ -69,16 +70,25 @@ std::string traffic_in_words(const JobRecord& job, std::int64_t step) {
                                       fmt::join(groups, ", "));
 }
 
+/// "0.001 on ranks 0,2, 0.002 on rank 1".
+std::string holders_in_words(const std::vector<Setting>& values) {
+  std::vector<std::string> holders;
+  for (const Setting& one : values) {
+    holders.push_back(fmt::format("{} on rank{} {}", one.value, one.ranks.size() == 1 ? "" : "s",
+                                  fmt::join(one.ranks, ",")));
+  }
+  return fmt::format("{}", fmt::join(holders, ", "));
+}
+
 /// Settings with several values: "ranks differ in AdamW.lr: 0.001 on ranks 0,2, 0.002 on rank 1".
 std::vector<std::string> differing_settings_in_words(const JobRecord& job) {
   std::vector<std::string> lines;
   for (const auto& [name, values] : differing_settings(job)) {
-    std::vector<std::string> holders;
-    for (const Setting& one : values) {
-      holders.push_back(fmt::format("{} on rank{} {}", one.value, one.ranks.size() == 1 ? "" : "s",
-                                    fmt::join(one.ranks, ",")));
-    }
-    lines.push_back(fmt::format("ranks differ in {}: {}", name, fmt::join(holders, ", ")));
+    lines.push_back(fmt::format("ranks differ in {}: {}", name, holders_in_words(values)));
+  }
+  for (const SettingApart& one : job.settings_apart) {
+    lines.push_back(fmt::format("ranks differ in {} from step {} on: {}", one.name, one.step,
+                                holders_in_words(one.values)));
   }
   return lines;
 }
@@ -333,6 +343,7 @@ std::vector<std::string> findings_in_words(const JobRecord& job,
   if (const std::string kind = kind_of_first(job); !kind.empty()) {
     lines.push_back(fmt::format("what it means: lockstep explain {}", kind));
   }
+  if (const std::string alike = alike_in_words(job); !alike.empty()) lines.push_back(alike);
   return lines;
 }
 

@@ -9,6 +9,7 @@
 
 #include "reports/comparison/comparison_report.h"
 #include "reports/comparison/comparison_words.h"
+#include "reports/formats/alike_scenario.h"
 #include "reports/formats/job_report.h"
 #include "reports/formats/renderer.h"
 #include "reports/record/finding_key.h"
@@ -78,6 +79,7 @@ constexpr std::string_view kRecorded = "recorded";
 SummaryJson summary_of(const JobRecord& job) {
   SummaryJson json;
   json["label"] = label_of(job);
+  if (const auto alike = alike_scenario(job)) json["alike"] = std::string(alike->id);
   json["verdict"] = is_recording(job) ? kRecorded : name(verdict_of(job));
   if (job.demands.expected) json["expected"] = name(*job.demands.expected);
   json["exit_status"] = static_cast<int>(status_of(job));

@@ -211,6 +211,54 @@
     filter();
   }
 
+  // By a column of a table: numbers by value, a click more in the other direction.
+  function addSorting(place) {
+    const table = place.querySelector("table");
+    const body = table.tBodies[0];
+    if (body.rows.length < 2) return;
+    [...table.tHead.rows[0].cells].forEach((head, i) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "sort";
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => {
+        const isUp = head.getAttribute("aria-sort") !== "ascending";
+        const keyed = [...body.rows].map((row) => {
+          const text = row.cells[i].textContent.trim();
+          return {row, text, number: numberOf(text)};
+        });
+        keyed.sort((a, b) => {
+          const [isA, isB] = [!Number.isNaN(a.number), !Number.isNaN(b.number)];
+          if (isA !== isB) return isA ? -1 : 1;  // words behind numbers, whatever the direction
+          const order = isA ? a.number - b.number : a.text.localeCompare(b.text, "en", {numeric: true});
+          return isUp ? order : -order;
+        });
+        for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", isUp ? "ascending" : "descending");
+        body.append(...keyed.map(({row}) => row));
+      });
+    });
+  }
+
+  // Next to a command or key that the reader will want elsewhere.
+  function addCopying(code) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(code.textContent);
+        button.textContent = "Copied";
+      } catch {  // the page may not write there: the reader can
+        getSelection().selectAllChildren(code);
+        button.textContent = "Selected";
+      }
+    });
+    code.after(" ", button);
+  }
+
   // A link to a part inside of closed details opens them.
   function openTarget() {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -244,6 +292,8 @@
 
   document.querySelectorAll("figure.chart").forEach(prepare);
   document.querySelectorAll("[data-filter]").forEach(addFilter);
+  document.querySelectorAll("[data-filter]").forEach(addSorting);
+  document.querySelectorAll("code.copied").forEach(addCopying);
   drawShown();
   showMarked();
   document.addEventListener("toggle", () => { drawShown(); showMarked(); }, true);

@@ -209,6 +209,7 @@ struct Names<SideOutcome> {
 struct ComparedSide {
   std::string folder;
   std::string title;
+  std::string label;  ///< in keys of findings; empty: the title
   int world_size = 0;
   std::int64_t steps = 0;  ///< observed
   /// Of a checkpoint, all that its files hold of the model; absent: the side is a job.

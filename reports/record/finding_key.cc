@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <set>
 
 #include "reports/base/plain_text.h"
@@ -47,6 +48,11 @@ std::vector<std::string> keys_of(std::string_view label, const Finding& finding)
   if (finding.tensors.empty()) {
     return {key_of(finding.kind, label, finding.claim, finding.tensor)};
   }
+  const bool are_several = finding.tensors.size() > 1;
+  const bool are_all =
+      are_several && static_cast<std::int64_t>(finding.tensors.size()) == finding.compared;
+  const std::string pattern = are_all ? "*" : are_several ? finding.pattern : "";
+  if (!pattern.empty()) return {key_of(finding.kind, label, finding.claim, pattern)};
   std::vector<std::string> keys;
   for (const std::string& tensor : finding.tensors) {
     keys.push_back(key_of(finding.kind, label, finding.claim, tensor));
@@ -60,9 +66,12 @@ std::string label_of(const CellRecord& cell) {
   return folder_of(any);
 }
 
-std::string label_of(const JobRecord& job) { return job.title; }
+std::string label_of(const JobRecord& job) { return job.label.empty() ? job.title : job.label; }
 
-std::string label_of(const ComparedPair& pair) { return pair.sides[1].title; }
+std::string label_of(const ComparedPair& pair) {
+  const ComparedSide& b = pair.sides[1];
+  return b.label.empty() ? b.title : b.label;
+}
 
 std::vector<std::string> keys_of(const ComparedPair& pair) {
   std::set<std::string> known;

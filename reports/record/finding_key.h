@@ -9,21 +9,24 @@
 namespace lockstep {
 
 /// Identity of a finding over runs: "gradients-differ | torchrun train.py | agree_across_ranks
-/// gradient pre_step | encoder.weight". It has no step, rank or value, so it stays when a run is
-/// repeated. `label`: of the cell or job. One line; control characters become `\x0a`.
+/// gradient pre_step | encoder.weight". A tensor may be a pattern: "*.bias". It has no step, rank
+/// or value, so it stays when a run is repeated. `label`: of the cell or job. One line; control
+/// characters become `\x0a`.
 std::string key_of(FindingKind kind, std::string_view label, const Claim& claim,
                    std::string_view tensor);
 
-/// The keys of a finding: one for each tensor that breaks the claim in its first step.
+/// The keys of a finding: one, if all tensors that were compared in its first step break the claim
+/// (`*`), or if a pattern names those that do; else one for each of them.
 std::vector<std::string> keys_of(std::string_view label, const Finding& finding);
 
 /// The label of a cell: its name without the repetition.
 std::string label_of(const CellRecord& cell);
 
-/// The label of a job: its title.
+/// The label of a job: that of `watch --label`, or its training script. Its arguments, such as a
+/// port, are in its title alone.
 std::string label_of(const JobRecord& job);
 
-/// The label of a comparison: the title of B.
+/// The label of a comparison: that of B.
 std::string label_of(const ComparedPair& pair);
 
 /// The keys of the findings of a comparison, each once.

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <sstream>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "reports/base/error.h"
+#include "reports/base/name_pattern.h"
 #include "reports/base/names.h"
 #include "reports/base/regular_file.h"
 #include "reports/record/finding_key.h"
@@ -41,6 +43,14 @@ bool is_of_any(std::string_view key, const std::unordered_set<std::string_view>&
   }
   return false;
 }
+
+/// A key in two: before its last separator, and the tensor behind it.
+std::pair<std::string_view, std::string_view> in_two(std::string_view key) {
+  const std::size_t end = key.rfind(kSeparator);
+  return {key.substr(0, end), key.substr(end + kSeparator.size())};
+}
+
+bool is_pattern(std::string_view tensor) { return tensor.find('*') != tensor.npos; }
 
 /// Takes the listed findings out of a result.
 void leave_out(const std::string& label, const KnownFindings& known, ClaimResult& result) {
@@ -84,6 +94,31 @@ void forgive(JobRecord& job) {
   }
 }
 
+/// The keys of findings that were made.
+class Found {
+ public:
+  explicit Found(const std::vector<std::string>& keys) : keys_(keys.begin(), keys.end()) {
+    for (const std::string& key : keys) {
+      const auto [before, tensor] = in_two(key);
+      tensors_[before].push_back(tensor);
+    }
+  }
+
+  /// Whether `listed`, which may have a pattern, is one or lists one.
+  bool has_any_of(const std::string& listed) const {
+    if (keys_.contains(listed)) return true;
+    const auto [before, pattern] = in_two(listed);
+    const auto found = tensors_.find(before);
+    if (!is_pattern(pattern) || found == tensors_.end()) return false;
+    return std::any_of(found->second.begin(), found->second.end(),
+                       [sought = pattern](std::string_view name) { return matches(sought, name); });
+  }
+
+ private:
+  std::unordered_set<std::string_view> keys_;
+  std::unordered_map<std::string_view, std::vector<std::string_view>> tensors_;
+};
+
 std::set<std::string> labels_of(const RunRecord& run) {
   std::set<std::string> labels;
   for (const CellRecord& cell : run.cells) labels.insert(label_of(cell));
@@ -110,8 +145,20 @@ KnownFindings KnownFindings::read(const std::filesystem::path& path) {
                       "a finding, as `lockstep report RUN --format keys` prints it", line);
     }
     known.keys_.insert(line);
+    const auto [before, tensor] = in_two(line);
+    if (is_pattern(tensor)) known.patterns_[std::string(before)].emplace_back(tensor);
   }
   return known;
+}
+
+bool KnownFindings::lists(const std::string& key) const {
+  if (keys_.contains(key)) return true;
+  const auto [before, tensor] = in_two(key);
+  const auto found = patterns_.find(before);
+  if (found == patterns_.end()) return false;
+  return std::any_of(
+      found->second.begin(), found->second.end(),
+      [name = tensor](const std::string& pattern) { return matches(pattern, name); });
 }
 
 bool KnownFindings::lists_all(const std::vector<std::string>& keys) const {
@@ -122,10 +169,10 @@ bool KnownFindings::lists_all(const std::vector<std::string>& keys) const {
 std::vector<std::string> KnownFindings::stale(const std::set<std::string>& labels,
                                               const std::vector<std::string>& found) const {
   const std::unordered_set<std::string_view> all(labels.begin(), labels.end());
-  const std::unordered_set<std::string_view> here(found.begin(), found.end());
+  const Found here(found);
   std::vector<std::string> stale;
   for (const std::string& key : keys_) {
-    if (is_of_any(key, all) && !here.contains(key)) stale.push_back(key);
+    if (is_of_any(key, all) && !here.has_any_of(key)) stale.push_back(key);
   }
   return stale;
 }

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,12 +20,13 @@ class KnownFindings {
   static KnownFindings read(const std::filesystem::path& path);
 
   const std::string& file() const { return file_; }
-  bool lists(const std::string& key) const { return keys_.contains(key); }
+  /// A listed key whose tensor is a pattern lists all tensors that match it.
+  bool lists(const std::string& key) const;
 
   /// Whether all of `keys` are listed, and there are any.
   bool lists_all(const std::vector<std::string>& keys) const;
 
-  /// The listed keys of cells or jobs with one of `labels` that are not among `found`.
+  /// The listed keys of cells or jobs with one of `labels` that list none of `found`.
   std::vector<std::string> stale(const std::set<std::string>& labels,
                                  const std::vector<std::string>& found) const;
 
@@ -34,6 +37,8 @@ class KnownFindings {
  private:
   std::string file_;
   std::set<std::string> keys_;
+  /// Patterns of tensors, by what is before them in their keys.
+  std::map<std::string, std::vector<std::string>, std::less<>> patterns_;
 };
 
 /// The record as it would be without the listed findings, for the exit status. What they leave

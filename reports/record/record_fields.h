@@ -162,12 +162,13 @@ struct Fields<RankExit> {
       field("code", &RankExit::code), field("order", &RankExit::order),
       field("step", &RankExit::step), field("is_after_step", &RankExit::is_after_step),
       field("place", &RankExit::place), field("during", &RankExit::during),
-      field("stack", &RankExit::stack), field("error", &RankExit::error),
-      field("detail", &RankExit::detail), field("last_output", &RankExit::last_output),
-      field("line", &RankExit::line), field("step_s", &RankExit::step_s),
-      field("ended_ns", &RankExit::ended_ns), field("limit_s", &RankExit::limit_s),
-      field("step_began_ns", &RankExit::step_began_ns), field("rendezvous", &RankExit::rendezvous),
-      field("rows", &RankExit::rows), field("cause", &RankExit::cause));
+      field("stack", &RankExit::stack), field("resident_bytes", &RankExit::resident_bytes),
+      field("error", &RankExit::error), field("detail", &RankExit::detail),
+      field("last_output", &RankExit::last_output), field("line", &RankExit::line),
+      field("step_s", &RankExit::step_s), field("ended_ns", &RankExit::ended_ns),
+      field("limit_s", &RankExit::limit_s), field("step_began_ns", &RankExit::step_began_ns),
+      field("rendezvous", &RankExit::rendezvous), field("rows", &RankExit::rows),
+      field("cause", &RankExit::cause));
 };
 
 template <>
@@ -401,7 +402,7 @@ template <>
 struct Fields<JobRecord> {
   static constexpr auto list = std::tuple_cat(
       std::tuple(field("id", &JobRecord::id), field("title", &JobRecord::title),
-                 field("world_size", &JobRecord::world_size),
+                 field("label", &JobRecord::label), field("world_size", &JobRecord::world_size),
                  field("planned_steps", &JobRecord::planned_steps)),
       Fields<Execution>::list,
       std::tuple(
@@ -501,8 +502,8 @@ template <>
 struct Fields<ComparedSide> {
   static constexpr auto list = std::tuple(
       field("folder", &ComparedSide::folder), field("title", &ComparedSide::title),
-      field("world_size", &ComparedSide::world_size), field("steps", &ComparedSide::steps),
-      field("tensors", &ComparedSide::tensors),
+      field("label", &ComparedSide::label), field("world_size", &ComparedSide::world_size),
+      field("steps", &ComparedSide::steps), field("tensors", &ComparedSide::tensors),
       field("optimizer_tensors", &ComparedSide::optimizer_tensors),
       field("other_values", &ComparedSide::other_values),
       field("has_modules", &ComparedSide::has_modules), field("outcome", &ComparedSide::outcome),

@@ -259,7 +259,8 @@ struct JobDemands {
 /// end anywhere.
 struct JobRecord : Execution {
   std::string id;     ///< random, drawn at the launch; its files contain it
-  std::string title;  ///< name in sentences: "torchrun train.py"
+  std::string title;  ///< name in sentences: "train.py --lr 0.1"
+  std::string label;  ///< name in keys of findings: "train.py"; empty: the title
   int world_size = 0;
   /// Planned steps, from 1, all to be observed; absent: unknown.
   std::optional<std::int64_t> planned_steps = {};

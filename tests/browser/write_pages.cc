@@ -104,8 +104,8 @@ StepDifference difference_in(std::int64_t step, double relative) {
 
 ComparedPair literal_diff(double relative) {
   ComparedPair diff;
-  diff.sides = {ComparedSide{"a", "torchrun a.py", 1, 20, {}},
-                ComparedSide{"b", kScript, 2, 20, {}}};
+  diff.sides = {ComparedSide{"a", "torchrun a.py", "", 1, 20, {}},
+                ComparedSide{"b", kScript, "", 2, 20, {}}};
   diff.matched = 2;
   for (std::int64_t step = 1; step <= 20; ++step) {
     diff.steps.push_back(difference_in(step, relative));

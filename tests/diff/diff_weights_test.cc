@@ -83,8 +83,8 @@ Values changed(Values values, const std::function<float(float)>& change) {
 /// A checkpoint of these tensors.
 Weights checkpoint(const std::map<std::string, WholeTensor>& tensors) {
   Weights weights;
-  weights.side = {"ckpt", "model.safetensors", 0, 0, static_cast<std::int64_t>(tensors.size()), 0,
-                  0};
+  weights.side = {
+      "ckpt", "model.safetensors", "", 0, 0, static_cast<std::int64_t>(tensors.size()), 0, 0};
   std::vector<std::pair<WholeTensorKey, WholeTensor>> all;
   for (const auto& [name, tensor] : tensors) {
     all.emplace_back(WholeTensorKey{Phase::post_step, Kind::parameter, name}, tensor);

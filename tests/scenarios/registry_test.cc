@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "harness/verdict/pins.h"
+#include "reports/formats/alike_scenario.h"
 #include "reports/record/json.h"
 #include "tests/command.h"
 #include "tests/programs.h"
@@ -39,6 +40,49 @@ TEST(Registry, HasTheScenariosThatTheProgramLists) {
     }
   }
   EXPECT_THAT(listed, testing::UnorderedElementsAreArray(scenario_ids()));
+}
+
+/// Every scenario that a report of a job may name.
+std::vector<AlikeScenario> alike_scenarios() {
+  std::vector<JobRecord> jobs;
+  for (const std::string& reason : all_names<NoReduction>()) {
+    jobs.emplace_back().unreduced = {
+        {.reason = parse<NoReduction>(reason).value(), .explains = true}};
+  }
+  for (const std::string& fault : all_names<MismatchFault>()) {
+    jobs.emplace_back().mismatch.emplace().fault = parse<MismatchFault>(fault).value();
+  }
+  for (const AlikeError& alike : kAlikeErrors) {
+    RankFailure failure;
+    failure.error = "RuntimeError: " + std::string(alike.text);
+    jobs.emplace_back().results.emplace_back().findings.emplace_back().failure = failure;
+  }
+  std::vector<AlikeScenario> alike;
+  for (JobRecord& job : jobs) {
+    job.results.emplace_back().verdict = Verdict::violated;
+    if (const auto one = alike_scenario(job)) alike.push_back(*one);
+  }
+  return alike;
+}
+
+TEST(Registry, HasEveryScenarioThatAReportNames) {
+  std::map<std::string, nlohmann::json> listed;
+  const auto catalogue = nlohmann::json::parse(run_shell(kLockstep + " list --format json").out);
+  for (const auto& scenario : catalogue.at("scenarios")) listed[scenario.at("id")] = scenario;
+  const std::vector<AlikeScenario> alike = alike_scenarios();
+  EXPECT_GE(alike.size(), kAlikeErrors.size() + 6);
+  for (const AlikeScenario& one : alike) {
+    std::set<std::string_view> fixes;
+    for (const auto& variant : listed[std::string(one.id)]["variants"]) {
+      if (variant.at("role") == "fixed")
+        fixes.insert(variant.at("name").get_ref<const std::string&>());
+    }
+    for (const std::string_view fix : one.fixes) EXPECT_TRUE(fixes.contains(fix)) << one.id << fix;
+  }
+  for (const AlikeError& error : kAlikeErrors) {
+    const std::string raised = listed[std::string(error.scenario.id)]["variants"].dump();
+    EXPECT_THAT(raised, testing::HasSubstr(std::string(error.text))) << error.scenario.id;
+  }
 }
 
 class EveryScenario : public testing::TestWithParam<std::string> {

@@ -122,21 +122,6 @@ TEST(Pin, OfAMismatchIsMetByItsFaultAndItsCulprits) {
   EXPECT_EQ(departure(pin, finding, cell), "");
 }
 
-TEST(Pattern, MatchesWholeNamesAndAnyTextForAStar) {
-  for (const char* pattern : {"a.b", "*", "a*", "*b", "a*b", "a.b*", "*.*", "**"}) {
-    EXPECT_TRUE(matches(pattern, "a.b")) << pattern;
-  }
-  for (const char* pattern : {"", "a", "b*", "*a", "a.b.*", "a*c", "A.b"}) {
-    EXPECT_FALSE(matches(pattern, "a.b")) << pattern;
-  }
-}
-
-TEST(Pattern, IsLookedForOnceHoweverManyStarsItHas) {
-  EXPECT_FALSE(matches(std::string(2000, '*') + "x", std::string(200, 'a')));
-  EXPECT_TRUE(matches("*a*a*b", "caaab"));
-  EXPECT_FALSE(matches("a*a", "a")) << "no letter stands for two";
-}
-
 /// A cell that declares doubled gradients, and whose run found `finding`.
 CellRecord cell_that_found(const Finding& finding) {
   CellRecord cell;

@@ -75,6 +75,12 @@ def train(case):
     plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1) if case == "plateau" else None
     for step in range(1, STEPS + 1):
         optimizer.zero_grad()
+        if case == "evaluated" or case == "eval-on-one" and step >= 4 and dist.get_rank() == 1:
+            model.eval()  # after an evaluation
+        if case == "evaluated":
+            model.train()
+        if case == "head-in-eval" and dist.get_rank() == 0:
+            net.second.eval()
         backward(step, model, net, last, case)
         if case == "bypass-reduced":
             reduce_by_hand(held)

@@ -39,7 +39,8 @@ class Causes : public testing::Test {
     static const Outcome trained = run_shell(fmt::format(
         "env PYTHONPATH={}/share/lockstep/python {} {} bypass bypass-reduced late-bypass "
         "other-reference no-sync accumulation adapter adapter-apart adapter-reduced unfrozen "
-        "outside shards-outside ignored rate plain schedule schedule-of-one plateau",
+        "outside shards-outside ignored rate plain schedule schedule-of-one plateau "
+        "eval-on-one head-in-eval evaluated",
         LOCKSTEP_BUILD, forked_ranks("causes"), folder.path().string()));
     EXPECT_EQ(trained.status, 0) << trained.err;
     return folder;
@@ -130,6 +131,20 @@ TEST_F(Causes, AreNoneOfTrainingsThatReduceByHand) {
     EXPECT_EQ(status, 0) << text;
     EXPECT_THAT(text, Not(HasSubstr("Cause"))) << name;
     EXPECT_THAT(text, Not(HasSubstr("at the same time"))) << name;
+  }
+}
+
+/// DDP spreads what such a rank computes, so that ranks agree.
+TEST_F(Causes, AreNotesOfRanksWhoseModelIsInAnotherMode) {
+  const auto [status, text] = told_of("eval-on-one");
+  EXPECT_EQ(status, 0) << text;
+  EXPECT_THAT(text, HasSubstr("ranks differ in the mode of Net from step 4 on: eval() on rank 1, "
+                              "train() on rank 0"));
+  EXPECT_THAT(told_of("head-in-eval").text,
+              HasSubstr("ranks differ in the mode of Net: train() on rank 1, train(), but second "
+                        "in eval() on rank 0"));
+  for (const char* const name : {"evaluated", "plain"}) {
+    EXPECT_THAT(told_of(name).text, Not(HasSubstr("the mode of"))) << name;
   }
 }
 

@@ -149,6 +149,14 @@ TEST_F(CreatedJob, HasATitleOfBoundedLength) {
   job.title = title.c_str();
   ASSERT_TRUE(joined(job)) << lockstep_watch_error();
   EXPECT_LE(load_record(run()).jobs[0].title.size(), kMostOfATitle + 6);
+  EXPECT_EQ(load_record(run()).jobs[0].label, "") << "the title then";
+}
+
+TEST_F(CreatedJob, HasALabelForKeysWithoutSecrets) {
+  lockstep_watch_job job = job_of(0);
+  job.label = "train.py token=secret";
+  ASSERT_TRUE(joined(job)) << lockstep_watch_error();
+  EXPECT_EQ(load_record(run()).jobs[0].label, "train.py token=***");
 }
 
 TEST_F(CreatedJob, HasAFaultIfItsFilesAreChangedAfterwards) {

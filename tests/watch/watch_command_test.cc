@@ -27,6 +27,7 @@ const std::string kTrainingOfOne =
     "import torch; m = torch.nn.Linear(2, 2); o = torch.optim.SGD(m.parameters(), 0.1); "
     "[(o.zero_grad(), m(torch.ones(1, 2)).sum().backward(), o.step()) for i in range(3)]";
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -330,6 +331,21 @@ TEST_F(WatchCommand, DoesNotTakeAProcessThatARankStartsForTheRank) {
   const Outcome outcome = watch("", "env TOOL=1 " + two_ranks("one_training"));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("in lockstep: 4 of 4 parameters"));
+}
+
+/// A port among its arguments may be another one in the next run.
+TEST_F(WatchCommand, ListsKnownFindingsByTheScriptAlone) {
+  const std::string known = (folder_.path() / "known.txt").string();
+  const Outcome first = watch("", "env SCALED_FROM=2 " + torchrun("one_training") + " --port 1");
+  ASSERT_EQ(first.status, 1) << first.err;
+  ASSERT_EQ(run_shell(kLockstep + " report " + out().string() + " --format keys >" + known).status,
+            1);
+  EXPECT_THAT(text_of(known), AllOf(HasSubstr("one_training.py | "), Not(HasSubstr("--port"))));
+  EXPECT_LE(lines_of(text_of(known)).size(), 2U) << text_of(known);
+  fs::remove_all(out());
+  const Outcome again =
+      watch("--known " + known, "env SCALED_FROM=2 " + torchrun("one_training") + " --port 2");
+  EXPECT_EQ(again.status, 0) << again.err;
 }
 
 TEST_F(WatchCommand, PassesTheStatusOfAJobOnWhoseRankWasKilled) {

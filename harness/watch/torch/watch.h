@@ -249,9 +249,13 @@ class Watch {
           "The watch needs a folder, because each rank would make one of its own: give all "
           "ranks the same new folder.");
     }
-    const lockstep_watch_job job = {options.folder.c_str(), options.title.c_str(),
-                                    options.agree_every,    options.rank,
-                                    options.world_size,     options.is_group_readable ? 1 : 0};
+    const lockstep_watch_job job = {options.folder.c_str(),
+                                    options.title.c_str(),
+                                    options.agree_every,
+                                    options.rank,
+                                    options.world_size,
+                                    options.is_group_readable ? 1 : 0,
+                                    nullptr};
     lockstep_watch_joined joined = {};
     require(lockstep_watch_create(&job, &joined));
     return {joined.folder, joined.job};

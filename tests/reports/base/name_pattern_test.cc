@@ -10,6 +10,21 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
+TEST(Pattern, MatchesWholeNamesAndAnyTextForAStar) {
+  for (const char* pattern : {"a.b", "*", "a*", "*b", "a*b", "a.b*", "*.*", "**"}) {
+    EXPECT_TRUE(matches(pattern, "a.b")) << pattern;
+  }
+  for (const char* pattern : {"", "a", "b*", "*a", "a.b.*", "a*c", "A.b"}) {
+    EXPECT_FALSE(matches(pattern, "a.b")) << pattern;
+  }
+}
+
+TEST(Pattern, IsLookedForOnceHoweverManyStarsItHas) {
+  EXPECT_FALSE(matches(std::string(2000, '*') + "x", std::string(200, 'a')));
+  EXPECT_TRUE(matches("*a*a*b", "caaab"));
+  EXPECT_FALSE(matches("a*a", "a")) << "no letter stands for two";
+}
+
 TEST(PatternOfNames, IsTheShortestThatFitsAllAndNoOther) {
   const Texts adapters{"m.0.lora_A.d.weight", "m.1.lora_A.d.weight"};
   EXPECT_EQ(pattern_of(adapters, {"m.0.lora_B.d.weight", "m.0.base.weight"}), "*.lora_A.*");

@@ -22,6 +22,20 @@ TEST(FindingKey, NamesKindLabelClaimAndEveryTensorOfTheFirstStep) {
       ElementsAre(std::string(kOfGradients) + "weight", std::string(kOfGradients) + "bias"));
 }
 
+TEST(FindingKey, IsOneForAllTensorsOrThoseOfAPattern) {
+  Finding finding = literal_divergence();
+  finding.compared = 2;
+  EXPECT_THAT(keys_of("train.py", finding), ElementsAre(std::string(kOfGradients) + "*"));
+  finding.compared = 3;
+  EXPECT_EQ(keys_of("train.py", finding).size(), 2U);
+  finding.pattern = "*.bias";
+  EXPECT_THAT(keys_of("train.py", finding), ElementsAre(std::string(kOfGradients) + "*.bias"));
+  finding.tensors = {"weight"};
+  finding.pattern = "";
+  finding.compared = 1;
+  EXPECT_THAT(keys_of("train.py", finding), ElementsAre(std::string(kOfGradients) + "weight"));
+}
+
 TEST(FindingKey, StaysWhenStepRanksAndValuesChange) {
   Finding other = literal_divergence();
   other.step = 400;

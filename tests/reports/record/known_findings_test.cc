@@ -71,6 +71,41 @@ TEST_F(KnownFindingsTest, FailIfAnotherTensorDiffersInTheSameStep) {
   EXPECT_THAT(known_in_words(run, listed), HasSubstr("head.weight\n"));
 }
 
+TEST_F(KnownFindingsTest, OfAPatternAreThoseOfAllThatMatchIt) {
+  RunRecord run = run_of(diverging_job());
+  Finding& finding = run.jobs[0].results[0].findings[0];
+  finding.tensors = {"a.lora_A.w", "b.lora_A.w"};
+  finding.compared = 5;
+  finding.pattern = "*.lora_A.*";
+  const auto listed = known(keys_of(run));
+  EXPECT_EQ(keys_of(run).size(), 1U);
+  EXPECT_EQ(exit_status(without_known(run, listed)), ExitStatus::as_expected);
+  EXPECT_THAT(known_in_words(run, listed), Not(HasSubstr("not found")));
+  finding.tensors = {"b.lora_A.w"};  // chance decides which of them differ first
+  finding.pattern = "";
+  EXPECT_EQ(exit_status(without_known(run, listed)), ExitStatus::as_expected);
+  EXPECT_THAT(known_in_words(run, listed), Not(HasSubstr("not found")));
+  finding.tensors = {"b.lora_A.w", "b.lora_B.w"};
+  EXPECT_EQ(exit_status(without_known(run, listed)), ExitStatus::failed);
+  finding.pattern = "*.w";
+  EXPECT_EQ(exit_status(without_known(run, listed)), ExitStatus::failed);
+  EXPECT_THAT(known_in_words(run, listed), HasSubstr("listed, but not found: gradients-differ"));
+  finding.tensors = {"a.lora_A.w"};
+  finding.claim = agree_across_ranks(Kind::parameter, Phase::post_step);
+  EXPECT_EQ(exit_status(without_known(run, listed)), ExitStatus::failed) << "of another claim";
+}
+
+TEST_F(KnownFindingsTest, StayWhenTheArgumentsOfAJobChange) {
+  RunRecord run = run_of(diverging_job());
+  run.jobs[0].title = "train.py --port 1";
+  run.jobs[0].label = "train.py";
+  const auto listed = known(keys_of(run));
+  run.jobs[0].title = "train.py --port 2";
+  EXPECT_EQ(exit_status(without_known(run, listed)), ExitStatus::as_expected);
+  run.jobs[0].label = "eval.py";
+  EXPECT_EQ(exit_status(without_known(run, listed)), ExitStatus::failed);
+}
+
 TEST_F(KnownFindingsTest, FailIfAnotherClaimBreaks) {
   RunRecord run = run_of(diverging_job());
   const auto listed = known(keys_of(run));

@@ -3,6 +3,8 @@
 _MOST_OPTIMIZERS = 8  # optimizers of single parameters are many
 _MOST_GROUPS = 4  # both limits: see harness/diff/hyperparameters.cc
 _LONGEST = 80
+_MOST_MODELS = 4  # whose modes are looked at, in each step
+_MOST_PARTS = 16
 
 
 def of_process(torch):
@@ -31,7 +33,8 @@ def of_optimizer(optimizer, ordinal):
 
 
 class Hyperparameters:
-    """Those of the optimizers of a rank, whenever a schedule or the training changes them."""
+    """Those of the optimizers of a rank, and the modes of its models, whenever a schedule or the training
+    changes them."""
 
     _NAMES = ("lr", "weight_decay", "momentum", "betas", "eps")
     _MOST_CHANGES = 2048
@@ -41,28 +44,58 @@ class Hyperparameters:
         self._settings = {}
         self._changes = []
         self._until = 0  # step
+        self._modes = []
+        self.first_modes = {}  # as settings of the training
 
     def facts(self):
         return {"hyperparameters": self._changes, "hyperparameters_until": self._until}
 
-    def see(self, step, optimizers):
-        """In a step that begins. `optimizers`: gives pairs of optimizer and WatchedOptimizer."""
+    def see(self, step, optimizers, models):
+        """In a step that begins. `optimizers`: gives pairs of optimizer and WatchedOptimizer. `models`: weak
+        references."""
         if len(self._changes) == self._MOST_CHANGES:
             return
         self._until = step
         pairs = optimizers()[:_MOST_OPTIMIZERS]
         seen = [tuple(_quick(group.get(name)) for name in self._NAMES)
                 for optimizer, _ in pairs for group in optimizer.param_groups[:_MOST_GROUPS]]
-        if seen == self._seen:
+        modes = [_flags_of(model()) for model in models[:_MOST_MODELS]]
+        if seen == self._seen and modes == self._modes:
             return
-        self._seen = seen
-        settings = {}
+        self._seen, self._modes = seen, modes
+        settings = _modes_of([model() for model in models[:_MOST_MODELS]])
+        if not self.first_modes:
+            self.first_modes = dict(settings)
         for optimizer, known in pairs:
             settings.update(of_optimizer(optimizer, known.ordinal))
         values = {name: value for name, value in settings.items() if self._settings.get(name) != value}
         self._settings.update(values)
         if values:
             self._changes.append({"step": step, "values": values})
+
+
+def _flags_of(model):
+    """Whether a model and each of its first modules are in training, as what can be compared quickly."""
+    return model and [model.training, *[part is not None and part.training
+                                        for part in list(model._modules.values())[:_MOST_PARTS]]]
+
+
+def _modes_of(models):
+    """Their modes as settings, by name: {"the mode of Net": "train(), but head in eval()"}."""
+    settings, kinds = {}, {}
+    for model in models:
+        if model is None:
+            continue
+        kind = type(model).__name__
+        kinds[kind] = kinds.get(kind, 0) + 1
+        others = [name for name, part in list(model._modules.items())[:_MOST_PARTS]
+                  if part is not None and part.training != model.training]
+        text = "train()" if model.training else "eval()"
+        if others:
+            text += ", but %s in %s" % (", ".join(others), "eval()" if model.training else "train()")
+        name = "the mode of %s" % kind if kinds[kind] == 1 else "the mode of %s %d" % (kind, kinds[kind])
+        settings[name] = text[:_LONGEST]
+    return settings
 
 
 def _quick(value):

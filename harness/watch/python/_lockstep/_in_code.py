@@ -110,6 +110,11 @@ def _title():
     return " ".join(repr(word) if any(c.isspace() for c in word) else word for word in words)
 
 
+def _label():
+    """The job in keys of findings, which stay when its arguments change."""
+    return _title() if hasattr(sys, "ps1") or not sys.argv or sys.argv[0] in ("", "-c") else sys.argv[0]
+
+
 def _known_placement():
     """Rank and size of the world; the size is 0 while this process has not joined one."""
     rank, world = rank_and_world()
@@ -154,7 +159,7 @@ def watch(out, settings):
         raise ValueError("lockstep.watch() needs out, because each of the %d ranks would make a folder of "
                          "its own: give all of them the same new folder." % world)
     try:
-        folder, settings.job = _library.create(path, _title(), settings.agree_every, rank, world,
+        folder, settings.job = _library.create(path, _title(), _label(), settings.agree_every, rank, world,
                                                 settings.is_group_readable)
     except _library.Failure as error:
         raise RuntimeError(str(error)) from None

@@ -6,7 +6,7 @@ import os
 
 from _lockstep._installed import path_of
 
-_INTERFACE = 7
+_INTERFACE = 8
 
 
 class Failure(Exception):
@@ -23,7 +23,7 @@ class _Options(ctypes.Structure):
 class _Job(ctypes.Structure):
     _fields_ = [("folder", ctypes.c_char_p), ("title", ctypes.c_char_p), ("agree_every", ctypes.c_int64),
                 ("rank", ctypes.c_int32), ("world_size", ctypes.c_int32),
-                ("is_group_readable", ctypes.c_int32)]
+                ("is_group_readable", ctypes.c_int32), ("label", ctypes.c_char_p)]
 
 
 class _Joined(ctypes.Structure):
@@ -94,12 +94,12 @@ def _failure(library):
     return Failure(library.lockstep_watch_error().decode(errors="replace"))
 
 
-def create(folder, title, agree_every, rank, world_size, is_group_readable):
+def create(folder, title, label, agree_every, rank, world_size, is_group_readable):
     """Makes the folder of a job's run, or finds the one that another rank made. Returns the folder of the
     job's files and its id."""
     library, joined = _load(), _Joined()
     job = _Job(os.fsencode(folder), title.encode(errors="replace"), agree_every, rank, world_size,
-               is_group_readable)
+               is_group_readable, label.encode(errors="replace"))
     if library.lockstep_watch_create(ctypes.byref(job), ctypes.byref(joined)) < 0:
         raise _failure(library)
     return os.fsdecode(joined.folder), joined.job.decode()

@@ -36,14 +36,19 @@ def roots_of(modules):
     return [module for module in whole if id(module) not in children]
 
 
-def _class_of(root):
-    """The name of its class, of that of the module inside if it is a wrapper."""
+def _model_in(root):
+    """The module inside, if it is a wrapper."""
     while True:
         parts = getattr(root, "_modules", None) or {}
         name, part = next(iter(parts.items()), ("", None))
         if len(parts) != 1 or name not in _WRAPPED or part is None:
-            return type(root).__name__
+            return root
         root = part
+
+
+def _class_of(root):
+    """The name of its class, of that of the module inside if it is a wrapper."""
+    return type(_model_in(root)).__name__
 
 
 def _parameters_of(root):
@@ -80,6 +85,7 @@ class Names:
         self._known = {}  # by id of the parameter
         self._taken = set()
         self.precisions = set()  # of the modules that were searched
+        self.models = []  # weak references to those with parameters of optimizers, without their wrappers
 
     def add(self, optimizer, ordinal, heirs):
         """Names the parameters of an optimizer that have none yet. `heirs`: names for those that took the
@@ -134,6 +140,10 @@ class Names:
                     rest.append(parameter)
         return rest
 
+    def _add_model(self, model):
+        if all(reference() is not model for reference in self.models):
+            self.models.append(weakref.ref(model))
+
     def _keep(self, parameter, name, part, copies):
         key, known = id(parameter), self._known
 
@@ -164,12 +174,12 @@ class Names:
         self._taken.add(name)
         return name
 
-    @staticmethod
-    def _in_modules(roots, wanted):
+    def _in_modules(self, roots, wanted):
         """Class of the root module, and name in it, of the wanted parameters, by id."""
         found = {}
         for root in roots:
             for name, parameter in _parameters_of(root):
                 if id(parameter) in wanted and id(parameter) not in found:
                     found[id(parameter)] = (_class_of(root), name)
+                    self._add_model(_model_in(root))
         return found

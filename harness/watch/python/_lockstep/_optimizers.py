@@ -141,6 +141,10 @@ class Optimizers:
         return self.has_copies and not self._has_plain
 
     @property
+    def models(self):
+        return self._names.models
+
+    @property
     def precisions(self):
         """Of the modules around their parameters."""
         return self._names.precisions

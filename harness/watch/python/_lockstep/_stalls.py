@@ -22,10 +22,11 @@ from _lockstep._traffic import counts_of_groups, groups_of_process
 
 _POLL_S = 0.25
 _COUNTED = 8  # groups
-_PROGRESS = struct.Struct("<%dQ" % (12 + _COUNTED))
+_PROGRESS = struct.Struct("<%dQ" % (13 + _COUNTED))
 _UNKNOWN = 2**64 - 1  # see docs/formats.md: rank-N.progress
 _MARK = 0x707770636b6c6577  # of such a file
 _ASKED = 8  # offset in watch.control
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _REQUEST = struct.Struct("<I")
 _MOST_FRAMES = 64
 _MOST_MARKS = 512  # steps whose collectives are told apart
@@ -261,6 +262,15 @@ def is_counted_elsewhere(folder, rank):
     return _is_taken(_path_of(folder, rank))
 
 
+def _resident_bytes():
+    """Of this process; 0: unknown. A rank that is killed cannot say it any more."""
+    try:
+        with open("/proc/self/statm", "rb", buffering=0) as file:
+            return int(file.read(128).split()[1]) * _PAGE
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 class Progress:
     """The file in which a rank counts, and the thread that answers its watch."""
 
@@ -270,6 +280,7 @@ class Progress:
         self._rank = self._world = None
         self._answered = 0
         self._steps = 0
+        self._memory = 0
         self._marks = _Marks()
         self._is_ended = False
         self._has_joined = False
@@ -282,6 +293,7 @@ class Progress:
     def step(self, number, counts):
         """A step began. `counts`: of `counts_of_groups`."""
         self._steps = number
+        self._memory = _resident_bytes()
         self._marks.add(number, counts or {})
         if number == 1:
             self._open_early()
@@ -386,7 +398,7 @@ class Progress:
                             sum(counts.values()) + self._has_joined, self._answered, int(self._is_ended),
                             *(counts.get(group, 0) if is_known and group < groups else _UNKNOWN
                               for group in range(_COUNTED)),
-                            *ranks_of_machine(self._rank, self._world), rendezvous(), self._machine)
+                            *ranks_of_machine(self._rank, self._world), rendezvous(), self._machine, self._memory)
 
     def _answer(self, asked):
         path = os.path.join(self._folder, "rank-%d.stall.json" % self._rank)

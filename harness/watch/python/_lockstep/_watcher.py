@@ -460,7 +460,7 @@ class Watcher:
         counts = counts_of_groups()
         self._wrappers.before_step(self._step, self._traffic.is_silent(counts), self._optimizers.parameters)
         self._traffic.before_step(self._step, counts)
-        self._hyperparameters.see(self._step, self._optimizers.living)
+        self._hyperparameters.see(self._step, self._optimizers.living, self._optimizers.models)
         if _stalls.progress is not None:
             _stalls.progress.step(self._step, counts)
         self._values = {}
@@ -596,7 +596,8 @@ class Watcher:
                  "has_copies": self._optimizers.has_copies,
                  "has_only_copies": self._optimizers.have_only_copies(),
                  "collectives": self._traffic.facts(), "collectives_in_steps": self._step_traffic.facts(),
-                 "configuration": {**self._process_configuration, **self._optimizers.configuration},
+                 "configuration": {**self._process_configuration, **self._optimizers.configuration,
+                                   **self._hyperparameters.first_modes},
                  "precisions": self._precisions.facts(),
                  "unreduced": self._wrappers.facts(),
                  "groups": sizes_of_named_groups()}
