@@ -25,6 +25,12 @@ void average_flat(ProcessGroup& group, const std::vector<at::Tensor>& parameters
   }
 }
 
+at::Tensor sum_bucket(ProcessGroup& group, const at::Tensor& bucket) {
+  at::Tensor sum = bucket;  // the same storage
+  group.all_reduce(sum, ReduceOp::sum);
+  return sum;
+}
+
 void broadcast_each(ProcessGroup& group, const std::vector<at::Tensor>& parameters, CallSite site) {
   for (const at::Tensor& parameter : parameters) {
     at::Tensor values = parameter.detach();

@@ -21,6 +21,9 @@ void average_each(ProcessGroup& group, const std::vector<at::Tensor>& parameters
 void average_flat(ProcessGroup& group, const std::vector<at::Tensor>& parameters,
                   CallSite site = CallSite::here());
 
+/// A communication hook of DDP that sums buckets over the ranks, for a trainer that divides itself.
+at::Tensor sum_bucket(ProcessGroup& group, const at::Tensor& bucket);
+
 /// Rank 0's values for all, with one broadcast each, in order.
 void broadcast_each(ProcessGroup& group, const std::vector<at::Tensor>& parameters,
                     CallSite site = CallSite::here());
