@@ -266,13 +266,16 @@ std::string title_of_command(std::vector<std::string> command) {
   return beginning(title, kMostOfATitle);
 }
 
-/// In keys of findings: its training script, as the command names it, or what it begins with.
+/// In keys of findings: its training script, or the module or program that it runs. The folder of
+/// an absolute path is another one on another machine.
 std::string label_of_command(const std::vector<std::string>& command) {
   const std::size_t script = place_of_script(command);
-  if (script < command.size()) return command[script];
   const auto module = std::ranges::find(command, "-m");
-  const bool has_module = module != command.end() && module + 1 != command.end();
-  return has_module ? *(module + 1) : fs::path(command.front()).filename().string();
+  if (script == command.size() && module != command.end() && module + 1 != command.end()) {
+    return *(module + 1);
+  }
+  const fs::path program = command[script < command.size() ? script : 0];
+  return program.is_absolute() ? program.filename() : program;
 }
 
 /// Of a rank that ended before its first step.

@@ -18,8 +18,9 @@ std::optional<AlikeScenario> alike_of(NoReduction reason) {
           {"adapters-added-after-wrapper", {"wrap-after-adapters", "broadcast-new-parameters"}}};
     case NoReduction::unfrozen_after:
       return {{"unfrozen-after-wrap", {"wrapped-again", "averaged-by-hand"}}};
-    case NoReduction::no_sync:
     case NoReduction::outside:
+      return {{"ignored-module-never-synchronised", {"not-ignored", "averaged-by-hand"}}};
+    case NoReduction::no_sync:
       return {};
   }
   return {};

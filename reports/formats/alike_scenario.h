@@ -30,7 +30,7 @@ inline constexpr std::array<AlikeError, 5> kAlikeErrors{
     {"Expected all tensors to be on the same device",
      {"loss-gradient-on-head-device", {"hidden-moved-before", "gradient-moved-back"}}},
     {"invalid device ordinal", {"global-rank-as-device-index", {"local-rank", "local-rank"}}},
-    {"Detected mismatch between collectives",
+    {"op.preamble.length <= op.nbytes",
      {"collective-order-differs-other-shapes", {"sorted-by-name", "logged-in-every-step"}}}};
 
 /// The scenario with the cause of a judged job: by the reason for which gradients were not reduced,

@@ -37,7 +37,7 @@ TEST(AlikeScenario, IsThatOfTheReasonThatExplainsTheDifference) {
   EXPECT_THAT(report_of(job),
               HasSubstr("  alike in the catalogue: loss-on-unwrapped-module, mended by "
                         "through-wrapper or all-reduce-each\n"));
-  job.unreduced[1].reason = NoReduction::outside;
+  job.unreduced[1].reason = NoReduction::no_sync;
   EXPECT_THAT(report_of(job), Not(HasSubstr("alike in"))) << "a cause without a scenario";
 }
 

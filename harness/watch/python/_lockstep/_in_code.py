@@ -111,8 +111,10 @@ def _title():
 
 
 def _label():
-    """The job in keys of findings, which stay when its arguments change."""
-    return _title() if hasattr(sys, "ps1") or not sys.argv or sys.argv[0] in ("", "-c") else sys.argv[0]
+    """The job in keys of findings, which stay when its arguments or its folder change."""
+    if hasattr(sys, "ps1") or not sys.argv or sys.argv[0] in ("", "-c"):
+        return _title()
+    return os.path.basename(sys.argv[0]) if os.path.isabs(sys.argv[0]) else sys.argv[0]
 
 
 def _known_placement():
