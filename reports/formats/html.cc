@@ -61,9 +61,9 @@ std::string coverage_of_claims(const RunRecord& run) {
     ++verdicts.at(static_cast<std::size_t>(result->verdict));
     tensors += result->comparisons;
   }
-  if (claims == 0) return "Coverage: no claim was judged.";
+  if (claims == 0) return "No claim was judged.";
   return fmt::format(
-      "Coverage: {} judged in {}, with {} of tensors: {} hold, {} undecided, {} "
+      "{} judged in {}, with {} of tensors: {} hold, {} undecided, {} "
       "violated.",
       counted(claims, "claim"), counted(steps, "step"), counted(tensors, "comparison"), verdicts[0],
       verdicts[1], verdicts[2]);

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -147,6 +148,31 @@ class Pages(unittest.TestCase):
         self.assertEqual((rows, count), ([], "0 of 10000 rows"))
         rows, count = self.browser.filter(0, "")
         self.assertEqual((len(rows), count), (10000, "10000 rows"))
+
+    def test_a_click_on_a_head_sorts_by_number_and_a_second_one_turns_it_around(self):
+        self.open("findings")
+        sort = """
+            const place = document.querySelector("[data-filter]");
+            const head = place.querySelectorAll("thead th")[0];
+            head.querySelector("button").click();
+            const texts = [...place.querySelector("tbody").rows].map((row) => row.cells[0].textContent);
+            return [head.getAttribute("aria-sort"), texts.slice(0, 3), texts.length];"""
+        self.assertEqual(self.browser.run(sort), ["ascending", ["1", "2", "3"], 10000])
+        self.assertEqual(self.browser.run(sort), ["descending", ["10000", "9999", "9998"], 10000])
+
+    def test_a_key_is_copied_or_selected(self):
+        self.open("findings")
+        button = "document.querySelector('code.copied + button.copy')"
+        key = self.browser.run("return %s.previousElementSibling.textContent" % button)
+        self.browser.run(button + ".click()")
+        for _ in range(50):
+            text = self.browser.run("return %s.textContent" % button)
+            if text != "Copy":
+                break
+            time.sleep(0.1)
+        self.assertIn(text, ("Copied", "Selected"))
+        if text == "Selected":
+            self.assertEqual(self.browser.run("return getSelection().toString()"), key)
 
     def test_names_are_never_markup(self):
         for name in ["hostile", "nasty", "diff"]:
