@@ -302,7 +302,7 @@ void add_seen(const SeenEnds& seen, RankEndFacts& rank) {
   const auto running = seen.progress.find(rank.rank);
   if (running == seen.progress.end()) return;
   const std::int64_t process = running->second.pid;
-  rank.resident_bytes = running->second.resident_bytes;
+  rank.peak_bytes = running->second.peak_bytes;
   if (const auto signal = seen.signals.find(process); signal != seen.signals.end()) {
     rank.signal = signal->second;
   }

@@ -156,7 +156,7 @@ RankExit exit_of_rank(const RankEndFacts& facts) {
   exit.cause = line.cause;
   if (exit.kind == ExitKind::signalled) {
     exit.code = facts.signal;
-    if (facts.resident_bytes > 0) exit.resident_bytes = facts.resident_bytes;
+    if (facts.peak_bytes > 0) exit.peak_bytes = facts.peak_bytes;
   }
   exit.detail = detail_of(facts);
   exit.error = facts.status.error;

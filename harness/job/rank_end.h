@@ -27,7 +27,7 @@ struct RankEndFacts {
   std::optional<std::string> aborted_in = {};  ///< by a fatal signal of its own; empty: unknown
   std::string aborted_call = {};               ///< torch's function that it was in; empty: unknown
   int signal = 0;                    ///< that ended it, as its launcher saw; 0: unknown, or none
-  std::int64_t resident_bytes = 0;   ///< at the beginning of its last step; 0: unknown
+  std::int64_t peak_bytes = 0;       ///< of memory, until its last step began; 0: unknown
   bool is_on_other_machine = false;  ///< nobody here saw it
   bool trains_on = false;            ///< its process lives, and has not said that it ends
   std::optional<StalledState> stalled = {};  ///< in a stall that was not over; absent: in none

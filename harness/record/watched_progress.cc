@@ -30,7 +30,7 @@ struct Counters {
   std::uint64_t count_of_machine;
   std::uint64_t rendezvous;
   std::uint64_t machine;
-  std::uint64_t resident_bytes;
+  std::uint64_t peak_bytes;
 };
 static_assert(sizeof(Counters) == 168);
 
@@ -72,7 +72,7 @@ WatchedProgress progress_of(const Counters& counters) {
   progress.has_ended = counters.has_ended != 0;
   progress.machine = {static_cast<int>(counters.first_of_machine),
                       static_cast<int>(counters.count_of_machine)};
-  progress.resident_bytes = static_cast<std::int64_t>(counters.resident_bytes);
+  progress.peak_bytes = static_cast<std::int64_t>(counters.peak_bytes);
   progress.rendezvous = static_cast<std::int64_t>(counters.rendezvous);
   return progress;
 }

@@ -32,8 +32,8 @@ struct WatchedProgress {
   std::uint32_t answered = 0;  ///< the last `WatchControl::ask_where`
   bool has_ended = false;      ///< the process ended by itself
   RanksOfMachine machine = {};
-  std::int64_t rendezvous = 0;      ///< as RankFacts::rendezvous
-  std::int64_t resident_bytes = 0;  ///< memory of the process when it began `steps`; 0: unknown
+  std::int64_t rendezvous = 0;  ///< as RankFacts::rendezvous
+  std::int64_t peak_bytes = 0;  ///< the most memory of the process until then; 0: unknown
 };
 
 /// The ranks of a job that count, by rank. `is_elsewhere` is set if some run on another machine;

@@ -298,8 +298,8 @@ std::string and_others(std::size_t others) {
 
 /// "; 3.1 GB at its last step"
 std::string memory_in_words(const RankExit& end) {
-  if (!end.resident_bytes) return "";
-  const auto bytes = static_cast<double>(*end.resident_bytes);
+  if (!end.peak_bytes) return "";
+  const auto bytes = static_cast<double>(*end.peak_bytes);
   return bytes < 1e9 ? fmt::format("; {:.0f} MB at its last step", bytes / 1e6)
                      : fmt::format("; {:.1f} GB at its last step", bytes / 1e9);
 }

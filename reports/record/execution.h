@@ -114,9 +114,9 @@ struct RankExit {
   StepPart during = StepPart::unknown;  ///< of `error`, in a watched job
   /// Where it was, innermost first: "forward, model.py:31"; empty: unknown. Of a watched job.
   std::vector<std::string> stack = {};
-  /// Memory of the process at the beginning of its last step, if a signal ended it; absent:
+  /// The most memory of the process until its last step began, if a signal ended it; absent:
   /// unknown.
-  std::optional<std::int64_t> resident_bytes = {};
+  std::optional<std::int64_t> peak_bytes = {};
 
   bool operator==(const RankExit&) const = default;
 };

@@ -162,7 +162,7 @@ struct Fields<RankExit> {
       field("code", &RankExit::code), field("order", &RankExit::order),
       field("step", &RankExit::step), field("is_after_step", &RankExit::is_after_step),
       field("place", &RankExit::place), field("during", &RankExit::during),
-      field("stack", &RankExit::stack), field("resident_bytes", &RankExit::resident_bytes),
+      field("stack", &RankExit::stack), field("peak_bytes", &RankExit::peak_bytes),
       field("error", &RankExit::error), field("detail", &RankExit::detail),
       field("last_output", &RankExit::last_output), field("line", &RankExit::line),
       field("step_s", &RankExit::step_s), field("ended_ns", &RankExit::ended_ns),

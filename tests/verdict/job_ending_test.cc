@@ -218,11 +218,11 @@ TEST(JobEnding, NamesTheSignalThatKilled) {
   end.detail = "SIGKILL: out of memory?";
   EXPECT_EQ(sentence({finished(0), end}),
             "killed: rank 1, by SIGKILL (out of memory?), after step 2");
-  end.resident_bytes = 3'120'000'000;
+  end.peak_bytes = 3'120'000'000;
   EXPECT_EQ(sentence({finished(0), end}),
             "killed: rank 1, by SIGKILL (out of memory?), after step 2; 3.1 GB at its last step");
   end.detail = "SIGSEGV";
-  end.resident_bytes = 310'000'000;
+  end.peak_bytes = 310'000'000;
   EXPECT_EQ(sentence({finished(0), end}),
             "killed: rank 1, by SIGSEGV, after step 2; 310 MB at its last step");
 }

@@ -1,5 +1,7 @@
 """The configuration of a training, as far as a comparison of two runs should see it."""
 
+from itertools import islice
+
 _MOST_OPTIMIZERS = 8  # optimizers of single parameters are many
 _MOST_GROUPS = 4  # both limits: see harness/diff/hyperparameters.cc
 _LONGEST = 80
@@ -77,7 +79,7 @@ class Hyperparameters:
 def _flags_of(model):
     """Whether a model and each of its first modules are in training, as what can be compared quickly."""
     return model and [model.training, *[part is not None and part.training
-                                        for part in list(model._modules.values())[:_MOST_PARTS]]]
+                                        for part in islice(model._modules.values(), _MOST_PARTS)]]
 
 
 def _modes_of(models):
@@ -88,7 +90,7 @@ def _modes_of(models):
             continue
         kind = type(model).__name__
         kinds[kind] = kinds.get(kind, 0) + 1
-        others = [name for name, part in list(model._modules.items())[:_MOST_PARTS]
+        others = [name for name, part in islice(model._modules.items(), _MOST_PARTS)
                   if part is not None and part.training != model.training]
         text = "train()" if model.training else "eval()"
         if others:

@@ -6,8 +6,7 @@ import os
 import sys
 
 from _lockstep import _files, _settings
-
-_KIB = 1024
+from _lockstep._process import peak_bytes
 
 
 class Execution:
@@ -65,9 +64,7 @@ class Execution:
 
     def _memory(self):
         """The most memory, in bytes, that this process held, and that torch allocated of all its GPUs."""
-        import resource  # not on every system
-
-        memory = {"peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB}
+        memory = {"peak_bytes": peak_bytes()}
         if self._torch.cuda.is_initialized():
             memory["peak_device_bytes"] = sum(self._torch.cuda.max_memory_allocated(device)
                                               for device in range(self._torch.cuda.device_count()))

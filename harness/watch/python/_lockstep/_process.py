@@ -8,6 +8,7 @@ import sys
 
 from _lockstep import _files
 
+_KIB = 1024
 _EXITING = 4  # PF_EXITING of Linux
 
 
@@ -72,3 +73,10 @@ def at_end(call):
         Finalize(None, call, exitpriority=0)
     else:
         atexit.register(call)
+
+
+def peak_bytes():
+    """The most memory that this process had."""
+    import resource  # not on every system
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB

@@ -16,7 +16,7 @@ import traceback
 from _lockstep import _files, _settings
 from _lockstep._machines import machine, ranks_of_machine, rendezvous
 from _lockstep._own_file import OwnFile
-from _lockstep._process import at_end, has_joined, is_child, rank_and_world
+from _lockstep._process import at_end, has_joined, is_child, peak_bytes, rank_and_world
 from _lockstep._start import say
 from _lockstep._traffic import counts_of_groups, groups_of_process
 
@@ -26,7 +26,6 @@ _PROGRESS = struct.Struct("<%dQ" % (13 + _COUNTED))
 _UNKNOWN = 2**64 - 1  # see docs/formats.md: rank-N.progress
 _MARK = 0x707770636b6c6577  # of such a file
 _ASKED = 8  # offset in watch.control
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _REQUEST = struct.Struct("<I")
 _MOST_FRAMES = 64
 _MOST_MARKS = 512  # steps whose collectives are told apart
@@ -262,15 +261,6 @@ def is_counted_elsewhere(folder, rank):
     return _is_taken(_path_of(folder, rank))
 
 
-def _resident_bytes():
-    """Of this process; 0: unknown. A rank that is killed cannot say it any more."""
-    try:
-        with open("/proc/self/statm", "rb", buffering=0) as file:
-            return int(file.read(128).split()[1]) * _PAGE
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
 class Progress:
     """The file in which a rank counts, and the thread that answers its watch."""
 
@@ -293,7 +283,7 @@ class Progress:
     def step(self, number, counts):
         """A step began. `counts`: of `counts_of_groups`."""
         self._steps = number
-        self._memory = _resident_bytes()
+        self._memory = peak_bytes()  # a rank that is killed cannot say it any more
         self._marks.add(number, counts or {})
         if number == 1:
             self._open_early()
