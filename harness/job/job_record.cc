@@ -269,6 +269,7 @@ std::string title_of_command(std::vector<std::string> command) {
 /// In keys of findings: its training script, or the module or program that it runs. The folder of
 /// an absolute path is another one on another machine.
 std::string label_of_command(const std::vector<std::string>& command) {
+  if (command.empty()) return "";
   const std::size_t script = place_of_script(command);
   const auto module = std::ranges::find(command, "-m");
   if (script == command.size() && module != command.end() && module + 1 != command.end()) {

@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "reports/record/finding_key.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -33,6 +35,26 @@ TEST(TitleOfAJob, IsItsScriptAndTheArgumentsOfThat) {
   EXPECT_LT(title_of_job({"train.py", std::string(50'000, 'x')}).size(), 90);
   EXPECT_EQ(title_of_job({"/opt/venv/bin/torchrun"}, "mine"), "mine");
   EXPECT_EQ(title_of_job({}), "");
+}
+
+/// In keys of findings.
+TEST(LabelOfAJob, IsItsScriptAlone) {
+  const auto label = [](std::vector<std::string> command) {
+    WatchRequest request;
+    request.job = std::move(command);
+    return label_of(record_of_job(request).jobs[0]);
+  };
+  EXPECT_EQ(label({"/opt/venv/bin/torchrun", "/home/train.py", "--port", "1"}), "train.py");
+  EXPECT_EQ(label({"torchrun", "src/train.py", "--lr", "1"}), "src/train.py");
+  EXPECT_EQ(label({"/opt/venv/bin/python", "-m", "torch.distributed.run", "train.py"}), "train.py");
+  EXPECT_EQ(label({"torchrun", "-m", "pkg.train", "--lr", "1"}), "pkg.train");
+  EXPECT_EQ(label({"./train.sh", "a"}), "./train.sh");
+  EXPECT_EQ(label({"python", "-m"}), "python");
+  EXPECT_EQ(label({}), "");
+  WatchRequest named;
+  named.job = {"train.py"};
+  named.label = "nightly run";
+  EXPECT_EQ(label_of(record_of_job(named).jobs[0]), "nightly run");
 }
 
 TEST(RecordOfAJob, HasTheWholeCommand) {
