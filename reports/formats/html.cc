@@ -148,6 +148,15 @@ std::string findings_in_html(const Comparison& comparison, HtmlFindings& finding
   return findings.add({title_of(comparison), label_of(judged), "", ""}, shown);
 }
 
+/// One of several parts has its verdict, too.
+HtmlSection section_of(const JobRecord& job, const std::string& anchor, const RunRecord& run,
+                       HtmlCells& cells) {
+  const bool is_alone = run.jobs.size() == 1 && run.cells.empty();
+  const std::string verdict =
+      is_alone ? "" : fmt::format("<p><b>{}</b></p>\n", in_html(heading_of(job)));
+  return {anchor, in_html(title_of(job), 300), verdict + cells.job(job)};
+}
+
 }  // namespace
 
 std::string render_html(const RunRecord& given) {
@@ -169,11 +178,7 @@ std::string render_html(const RunRecord& given) {
                      cells.section(section, sections.size() == 1)});
   }
   for (const JobRecord& job : run.jobs) {
-    const std::string verdict = run.jobs.size() == 1 && run.cells.empty()
-                                    ? ""
-                                    : fmt::format("<p><b>{}</b></p>\n", in_html(heading_of(job)));
-    parts.push_back({fmt::format("part-{}", parts.size() + 1), in_html(title_of(job), 300),
-                     verdict + cells.job(job)});
+    parts.push_back(section_of(job, fmt::format("part-{}", parts.size() + 1), run, cells));
   }
   for (const Comparison& comparison : run.comparisons) {
     parts.push_back(section_of(comparison, fmt::format("part-{}", parts.size() + 1), is_alone));
