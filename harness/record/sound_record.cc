@@ -51,7 +51,9 @@ bool is_reference_of(const Cell& reference, const Cell& cell) {
   };
   return reference.role == Role::reference && conditions(reference) == conditions(cell) &&
          std::all_of(reference.axes.begin(), reference.axes.end(), [&](const AxisValue& axis) {
-           return std::find(cell.axes.begin(), cell.axes.end(), axis) != cell.axes.end();
+           const auto own = std::find_if(cell.axes.begin(), cell.axes.end(),
+                                         [&](const auto& one) { return one.axis == axis.axis; });
+           return own == cell.axes.end() || *own == axis;  // its variant may fix the value
          });
 }
 

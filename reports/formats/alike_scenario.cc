@@ -44,6 +44,17 @@ std::optional<AlikeScenario> alike_of(MismatchFault fault) {
   }
 }
 
+/// Of how gradients were reduced.
+std::optional<AlikeScenario> alike_of(FindingKind kind) {
+  if (kind == FindingKind::passes_left_out) {
+    return {{"no-sync-off-by-one", {"last-reduced", "averaged-at-the-end"}}};
+  }
+  if (kind == FindingKind::divided_by_world_size) {
+    return {{"averaged-twice", {"divided-by-ddp", "summed-by-hook"}}};
+  }
+  return {};
+}
+
 std::optional<AlikeScenario> alike_of_error(const std::string& error) {
   const auto found = std::ranges::find_if(kAlikeErrors, [&](const AlikeError& alike) {
     return error.find(alike.text) != std::string::npos;
@@ -52,11 +63,12 @@ std::optional<AlikeScenario> alike_of_error(const std::string& error) {
   return found->scenario;
 }
 
-/// Of the first rank that raised one.
-std::optional<AlikeScenario> alike_of_errors(const JobRecord& job) {
+/// Of the first finding that has one.
+std::optional<AlikeScenario> alike_of_findings(const JobRecord& job) {
   for (const ClaimResult& result : job.results) {
     for (const Finding& finding : result.findings) {
-      const auto alike = finding.failure ? alike_of_error(finding.failure->error) : std::nullopt;
+      const auto alike =
+          finding.failure ? alike_of_error(finding.failure->error) : alike_of(finding.kind);
       if (alike) return alike;
     }
   }
@@ -70,7 +82,7 @@ std::optional<AlikeScenario> alike_scenario(const JobRecord& job) {
   for (const Unreduced& one : job.unreduced) {
     if (one.explains) return alike_of(one.reason);
   }
-  if (const auto alike = alike_of_errors(job)) return alike;
+  if (const auto alike = alike_of_findings(job)) return alike;
   return job.mismatch ? alike_of(job.mismatch->fault) : std::nullopt;
 }
 

@@ -34,8 +34,8 @@ inline constexpr std::array<AlikeError, 5> kAlikeErrors{
      {"collective-order-differs-other-shapes", {"sorted-by-name", "logged-in-every-step"}}}};
 
 /// The scenario with the cause of a judged job: by the reason for which gradients were not reduced,
-/// by collectives that do not match, or by the error that ended it. Absent: none is known, or the
-/// job has no fault.
+/// by the error that ended it or how they were reduced, or by collectives that do not match.
+/// Absent: none is known, or the job has no fault.
 std::optional<AlikeScenario> alike_scenario(const JobRecord& job);
 
 /// "alike in the catalogue: loss-on-unwrapped-module, mended by through-wrapper or

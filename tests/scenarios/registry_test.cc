@@ -52,6 +52,10 @@ std::vector<AlikeScenario> alike_scenarios() {
   for (const std::string& fault : all_names<MismatchFault>()) {
     jobs.emplace_back().mismatch.emplace().fault = parse<MismatchFault>(fault).value();
   }
+  for (const std::string& kind : all_names<FindingKind>()) {
+    jobs.emplace_back().results.emplace_back().findings.emplace_back().kind =
+        parse<FindingKind>(kind).value();
+  }
   for (const AlikeError& alike : kAlikeErrors) {
     RankFailure failure;
     failure.error = "RuntimeError: " + std::string(alike.text);
@@ -70,7 +74,7 @@ TEST(Registry, HasEveryScenarioThatAReportNames) {
   const auto catalogue = nlohmann::json::parse(run_shell(kLockstep + " list --format json").out);
   for (const auto& scenario : catalogue.at("scenarios")) listed[scenario.at("id")] = scenario;
   const std::vector<AlikeScenario> alike = alike_scenarios();
-  EXPECT_GE(alike.size(), kAlikeErrors.size() + 6);
+  EXPECT_GE(alike.size(), kAlikeErrors.size() + 8);
   for (const AlikeScenario& one : alike) {
     std::set<std::string_view> fixes;
     for (const auto& variant : listed[std::string(one.id)]["variants"]) {
@@ -416,6 +420,8 @@ constexpr std::size_t kMostCellsOfAMatrix = 26;
 TEST_P(EveryScenario, IsAsExpectedWithEveryValueOfItsAxesAndGivesTheSameRecordsAgain) {
   const Outcome first = run("first", "", "2");
   EXPECT_EQ(first.status, 0) << first.out << first.err;
+  const Outcome report = run_shell(kLockstep + " report " + path("first").string());
+  EXPECT_EQ(report.status, 0) << report.err;
   const nlohmann::json record = record_of("first");
   EXPECT_LE(record.at("cells").size(), kMostCells)
       << "a scenario takes too long for the quick tests: it is two scenarios, or needs an axis";

@@ -52,6 +52,13 @@ TEST(AlikeScenario, IsThatOfTheErrorOfARank) {
   EXPECT_EQ(alike_in_words(job), "");
 }
 
+TEST(AlikeScenario, IsThatOfHowGradientsWereReduced) {
+  JobRecord job = failed_job();
+  job.results[1].verdict = Verdict::violated;
+  job.results[1].findings.emplace_back().kind = FindingKind::divided_by_world_size;
+  EXPECT_THAT(alike_in_words(job), HasSubstr("averaged-twice, mended by divided-by-ddp"));
+}
+
 TEST(AlikeScenario, IsThatOfCollectivesThatDoNotMatch) {
   JobRecord job = failed_job();
   job.mismatch.emplace().fault = MismatchFault::count;
