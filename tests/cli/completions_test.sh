@@ -78,6 +78,10 @@ if [[ $has_catalogue == ON ]]; then
   completes "loss-on-unwrapped-module/only-matrices-reduced" show loss-on-unwrapped-module/on
   completes "cpu cuda" run --device c
 else
-  [[ $shell == zsh ]] && files=FILES || files=
+  case $shell in
+    zsh) files=FILES ;;
+    fish) files=lockstep ;;  # the link in this folder
+    *) files= ;;
+  esac
   completes "$files" run lo
 fi
