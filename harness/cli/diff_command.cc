@@ -93,7 +93,8 @@ void add_diff_options(CLI::App& app, DiffWords& words) {
                  "print in this format (" + formats_in_words() +
                      "); with --out also several, which are written there")
       ->type_name("FORMAT[,FORMAT...]")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   add_bisect_option(app, words.is_bisection);
 }
 

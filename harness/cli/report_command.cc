@@ -164,7 +164,8 @@ void add_report_options(CLI::App& app, ReportWords& words) {
                  "print in this format (" + formats_in_words() +
                      "); with --out also several, which are written there")
       ->type_name("FORMAT[,FORMAT...]")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_option("--known", words.known, "findings listed in this file do not fail")
       ->type_name("FILE");
   app.add_flag(

@@ -92,7 +92,8 @@ void add_validate_options(CLI::App& app, ValidateWords& words) {
   app.add_option("--format", words.formats,
                  "also write reports in these formats: " + formats_in_words())
       ->type_name("FORMAT[,FORMAT...]")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   add_bisect_option(app, words.is_bisection);
 }
 

@@ -77,7 +77,8 @@ void add_observation_options(CLI::App& app, WatchWords& words) {
   app.add_option("--also", words.also,
                  "also observe buffers, optimizer-state, random-state or micro-batches")
       ->type_name("WHAT[,WHAT...]")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_flag("--data", words.has_data, "observe which samples each rank sees");
   app.add_flag("--modules", words.has_modules,
                "observe outputs of modules and the gradients at them, for 'diff'; slower");
@@ -157,7 +158,8 @@ void add_watch_report_options(CLI::App& app, WatchWords& words) {
   app.add_option("--format", words.formats,
                  "also write reports in these formats: " + formats_in_words())
       ->type_name("FORMAT[,FORMAT...]")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   add_verbosity_options(app, words.verbosity,
                         "print the tables, too; -vv: every claim and finding in full");
 }

@@ -120,6 +120,8 @@ TEST_F(CiFormats, AreSeveralInAFolder) {
                     HasSubstr("Report: found/today/report.xml\n")));
   EXPECT_EQ(text_of(job_.beside("found/today/report.xml")),
             lockstep("report run --format junit").out);
+  EXPECT_EQ(lockstep("report --format junit run").out, lockstep("report run --format junit").out)
+      << "the run behind it is no format";
   EXPECT_THAT(lockstep("report run -q --format html -o found").out, Not(HasSubstr("Report: ")));
   EXPECT_THAT(lockstep("report run --format html -o run/record.json").err,
               HasSubstr("run/record.json"));
