@@ -23,6 +23,7 @@ from _lockstep._traffic import counts_of_groups, groups_of_process
 _POLL_S = 0.25
 _COUNTED = 8  # groups
 _PROGRESS = struct.Struct("<%dQ" % (13 + _COUNTED))
+_MACHINE = 11 + _COUNTED  # its place among them
 _UNKNOWN = 2**64 - 1  # see docs/formats.md: rank-N.progress
 _MARK = 0x707770636b6c6577  # of such a file
 _ASKED = 8  # offset in watch.control
@@ -251,7 +252,7 @@ def _is_taken(path):
         with open(path, "rb") as file:
             numbers = _PROGRESS.unpack(file.read(_PROGRESS.size))
         os.kill(numbers[1], 0)
-        return numbers[-1] == machine() and numbers[1] != os.getpid() and not numbers[7]
+        return numbers[_MACHINE] == machine() and numbers[1] != os.getpid() and not numbers[7]
     except (OSError, struct.error):
         return False
 
