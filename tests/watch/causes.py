@@ -18,6 +18,9 @@ class Net(nn.Module):
         self.first, self.second, self.head = nn.Linear(8, 16), nn.Linear(16, 16), nn.Linear(16, 4)
         self.extra = None
 
+    def __len__(self):  # so it is false where a truth is asked for
+        return 0
+
     def forward(self, rows):
         rows = torch.tanh(self.second(torch.tanh(self.first(rows))))
         return self.head(rows if self.extra is None else rows + self.extra(rows))

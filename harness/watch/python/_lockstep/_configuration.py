@@ -78,8 +78,10 @@ class Hyperparameters:
 
 def _flags_of(model):
     """Whether a model and each of its first modules are in training, as what can be compared quickly."""
-    return model and [model.training, *[part is not None and part.training
-                                        for part in islice(model._modules.values(), _MOST_PARTS)]]
+    if model is None:  # a module may be empty, or have a truth of its own
+        return None
+    return [model.training, *[part is not None and part.training
+                              for part in islice(model._modules.values(), _MOST_PARTS)]]
 
 
 def _modes_of(models):

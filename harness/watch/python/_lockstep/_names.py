@@ -141,6 +141,7 @@ class Names:
         return rest
 
     def _add_model(self, model):
+        self.models = [reference for reference in self.models if reference() is not None]
         if all(reference() is not model for reference in self.models):
             self.models.append(weakref.ref(model))
 
@@ -178,8 +179,9 @@ class Names:
         """Class of the root module, and name in it, of the wanted parameters, by id."""
         found = {}
         for root in roots:
-            for name, parameter in _parameters_of(root):
-                if id(parameter) in wanted and id(parameter) not in found:
-                    found[id(parameter)] = (_class_of(root), name)
-                    self._add_model(_model_in(root))
+            inside = [(name, parameter) for name, parameter in _parameters_of(root) if id(parameter) in wanted]
+            if inside:
+                self._add_model(_model_in(root))
+            for name, parameter in inside:
+                found.setdefault(id(parameter), (_class_of(root), name))
         return found
