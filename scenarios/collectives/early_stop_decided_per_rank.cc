@@ -32,18 +32,6 @@ double validation_loss(Rank& rank, Module& model, int owner) {
   return (model.forward(input) - sums(input) * sign).pow(2).mean().item<double>();
 }
 
-double mean_of_ranks(ProcessGroup& group, double mine) {
-  at::Tensor mean = at::full({1}, mine, at::device(group.device()).dtype(at::kDouble));
-  group.all_reduce(mean, ReduceOp::average);
-  return mean.item<double>();
-}
-
-bool decision_of_rank_0(ProcessGroup& group, bool mine) {
-  at::Tensor decision = at::zeros({1}, group.device()) + (mine ? 1 : 0);
-  group.broadcast(decision, 0);
-  return decision.item<float>() > 0;
-}
-
 /// Compares a validation loss with the lowest one so far.
 struct Best {
   bool rises(double now) {

@@ -3,7 +3,6 @@
 // nobody leaves out the step, and the reduction brings the bad gradients to all.
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/full.h>
 
 #include <algorithm>
 #include <limits>
@@ -32,27 +31,16 @@ at::Tensor damaged_target(Rank& rank, const MicroBatch& batch, std::int64_t rows
 bool is_above_limit(double loss) { return loss > kGreatestLoss; }
 bool is_not_below_limit(double loss) { return !(loss < kGreatestLoss); }
 
-double mean_over_ranks(ProcessGroup& group, const at::Tensor& loss) {
-  at::Tensor mean = loss.detach().clone();
-  group.all_reduce(mean, ReduceOp::average);
-  return mean.item<double>();
-}
-
-bool decided_by_rank_0(ProcessGroup& group, bool is_bad) {
-  at::Tensor flag = at::full({}, is_bad ? 1 : 0, at::TensorOptions(group.device()));
-  group.broadcast(flag, 0);
-  return flag.item<double>() > 0;
-}
-
 /// Whether all ranks leave out the step, before their backward.
 bool leaves_out(Rank& rank, const at::Tensor& loss) {
-  const bool is_bad = is_not_below_limit(loss.item<double>());
+  const double own = loss.item<double>();
+  const bool is_bad = is_not_below_limit(own);
   rank.at_branch();
-  if (rank.is("decided-by-rank-0")) return decided_by_rank_0(rank.group(), is_bad);
+  if (rank.is("decided-by-rank-0")) return decision_of_rank_0(rank.group(), is_bad);
   if (rank.is("decided-unanimously")) return least_of_ranks(rank.group(), is_bad ? 1 : 0) > 0;
   if (rank.is("decided-by-any")) return largest_of_ranks(rank.group(), is_bad ? 1 : 0) > 0;
-  if (rank.is("mean-above-limit")) return is_above_limit(mean_over_ranks(rank.group(), loss));
-  return rank.is("mean-not-below-limit") && is_not_below_limit(mean_over_ranks(rank.group(), loss));
+  if (rank.is("mean-above-limit")) return is_above_limit(mean_of_ranks(rank.group(), own));
+  return rank.is("mean-not-below-limit") && is_not_below_limit(mean_of_ranks(rank.group(), own));
 }
 
 /// After the reduction, which made the gradients of all ranks alike.

@@ -25,21 +25,16 @@ at::Tensor target_of(Rank& rank, const MicroBatch& batch, std::int64_t rows) {
   return target * std::numeric_limits<double>::infinity();
 }
 
-bool is_bad(const at::Tensor& loss) { return !(loss.item<double>() < kMostLoss); }
-
-/// Decides on the mean loss, which is the same on every rank.
-bool is_bad_on_average(ProcessGroup& group, const at::Tensor& loss) {
-  at::Tensor mean = loss.detach().clone();
-  group.all_reduce(mean, ReduceOp::average);
-  return is_bad(mean);
-}
+bool is_bad(double loss) { return !(loss < kMostLoss); }
+bool is_bad(const at::Tensor& loss) { return is_bad(loss.item<double>()); }
 
 /// Whether the rank skips the step before its backward.
 bool skips(Rank& rank, const at::Tensor& loss) {
   rank.at_branch();
   if (rank.is("skipped-locally")) return is_bad(loss);
   if (rank.is("decided-by-all")) return largest_of_ranks(rank.group(), is_bad(loss) ? 1 : 0) > 0;
-  return rank.is("decided-on-mean-loss") && is_bad_on_average(rank.group(), loss);
+  return rank.is("decided-on-mean-loss") &&
+         is_bad(mean_of_ranks(rank.group(), loss.item<double>()));
 }
 
 void train(Rank& rank) {

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 namespace lockstep {
@@ -69,6 +70,16 @@ double least_of_ranks(ProcessGroup& group, double mine, CallSite site) {
 
 double largest_of_ranks(ProcessGroup& group, double mine, CallSite site) {
   return of_ranks(group, mine, ReduceOp::maximum, site);
+}
+
+double mean_of_ranks(ProcessGroup& group, double mine, CallSite site) {
+  return of_ranks(group, mine, ReduceOp::average, site);
+}
+
+bool decision_of_rank_0(ProcessGroup& group, bool mine, CallSite site) {
+  at::Tensor decision = at::zeros({1}, group.device()) + (mine ? 1 : 0);
+  group.broadcast(decision, 0, site);
+  return decision.item<float>() > 0;
 }
 
 }  // namespace lockstep

@@ -35,8 +35,12 @@ void fill_gradients(const std::vector<at::Tensor>& parameters);
 /// without data.
 at::Tensor loss_of_nothing(const Module& module);
 
-/// The minimum and the maximum over the ranks, for a common decision.
+/// The minimum, the maximum and the mean over the ranks, for a common decision.
 double least_of_ranks(ProcessGroup& group, double mine, CallSite site = CallSite::here());
 double largest_of_ranks(ProcessGroup& group, double mine, CallSite site = CallSite::here());
+double mean_of_ranks(ProcessGroup& group, double mine, CallSite site = CallSite::here());
+
+/// What rank 0 decides, by a broadcast.
+bool decision_of_rank_0(ProcessGroup& group, bool mine, CallSite site = CallSite::here());
 
 }  // namespace lockstep
