@@ -19,6 +19,7 @@
 #include "harness/cli/github_step.h"
 #include "harness/cli/named_job.h"
 #include "harness/cli/option_values.h"
+#include "harness/cli/report_formats.h"
 #include "harness/cli/screen_options.h"
 #include "harness/cli/standard_output.h"
 #include "harness/diff/diff_runs.h"
@@ -89,12 +90,7 @@ void add_diff_options(CLI::App& app, DiffWords& words) {
   app.add_option("-o,--out", words.out,
                  "also save the comparison in this folder, for 'report', 'runs' and 'pack'")
       ->type_name("DIR");
-  app.add_option("--format", words.formats,
-                 "print in this format (" + formats_in_words() +
-                     "); with --out also several, which are written there")
-      ->type_name("FORMAT[,FORMAT...]")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  add_formats_to_print(app, words.formats);
   add_bisect_option(app, words.is_bisection);
 }
 

@@ -1,7 +1,6 @@
 #include "harness/cli/github_step.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -72,28 +71,6 @@ bool show_in_github_step(const RunRecord& run, const std::optional<KnownFindings
   const std::string file = github_variable("GITHUB_STEP_SUMMARY");
   if (!file.empty()) append_summary(run, file);
   return !file.empty();
-}
-
-std::vector<const Renderer*> renderers_for(const std::vector<std::string>& formats,
-                                           const std::string& out) {
-  if (formats.size() > 1 && out.empty()) {
-    throw bad_value("--format", fmt::format("{}", fmt::join(formats, ",")),
-                    "one format, or several with --out DIR, where their files go");
-  }
-  return find_renderers(formats);
-}
-
-std::vector<std::string> report_files(const std::vector<const Renderer*>& renderers,
-                                      const std::string& folder) {
-  std::vector<std::string> files;
-  for (const Renderer* renderer : renderers) {
-    files.push_back((fs::path(folder) / renderer->file).string());
-  }
-  return files;
-}
-
-bool is_for_screen(const std::vector<const Renderer*>& renderers, const std::string& out) {
-  return !out.empty() || renderers.empty() || renderers[0]->format == "console";
 }
 
 void print_in_format(const Renderer& renderer, const RunRecord& run,

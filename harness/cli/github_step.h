@@ -21,18 +21,6 @@ namespace lockstep {
 bool show_in_github_step(const RunRecord& run, const std::optional<KnownFindings>& known,
                          std::FILE* log);
 
-/// The formats of a command that prints one, or writes several into the folder `out`. Throws Error
-/// (usage).
-std::vector<const Renderer*> renderers_for(const std::vector<std::string>& formats,
-                                           const std::string& out);
-
-/// Whether the screen shows the run: in none of them, or as well.
-bool is_for_screen(const std::vector<const Renderer*>& renderers, const std::string& out);
-
-/// Their files in `folder`.
-std::vector<std::string> report_files(const std::vector<const Renderer*>& renderers,
-                                      const std::string& folder);
-
 /// Prints a run in a format; in a step of GitHub Actions, its summary is the place of that of
 /// `github`.
 void print_in_format(const Renderer& renderer, const RunRecord& run,

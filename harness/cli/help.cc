@@ -15,9 +15,6 @@ namespace lockstep {
 
 namespace {
 
-/// CLI11's, of options without one.
-constexpr std::string_view kDefaultGroup = "Options";
-
 /// A name, and its meaning below it.
 std::string named(std::string_view name, std::string_view meaning, std::size_t width) {
   return fmt::format("  {}\n{}", name, wrapped(std::string(meaning), 6, 0, width));
@@ -57,7 +54,7 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_group(std::string group, bool is_positional,
                          std::vector<const CLI::Option*> options) const override {
     const std::string text = CLI::Formatter::make_group(group, is_positional, options);
-    const bool is_first = is_positional || options.front()->get_group() == kDefaultGroup;
+    const bool is_first = is_positional || options.front()->get_group() == kOptionsWithoutGroup;
     return is_first ? text : text.substr(text.find_first_not_of('\n'));
   }
 

@@ -12,6 +12,9 @@ class FormatterBase;
 
 namespace lockstep {
 
+/// What CLI11 calls the group of options that have none.
+inline constexpr const char* kOptionsWithoutGroup = "Options";
+
 /// Whether a command reads an environment variable.
 bool is_read_by(const Variable& variable, std::string_view command);
 

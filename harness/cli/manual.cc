@@ -49,7 +49,7 @@ std::string name_of(const CLI::Option& option) {
 
 std::string options_of(const CLI::App& app, bool are_positional) {
   std::string text;
-  std::string group = "Options";
+  std::string group = kOptionsWithoutGroup;
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty() || option->get_positional() != are_positional) continue;
     if (!are_positional && option->get_group() != group) {

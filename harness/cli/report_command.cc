@@ -20,6 +20,7 @@
 #include "harness/cli/github_step.h"
 #include "harness/cli/named_runs.h"
 #include "harness/cli/reading_progress.h"
+#include "harness/cli/report_formats.h"
 #include "harness/cli/screen_options.h"
 #include "harness/cli/standard_output.h"
 #include "harness/record/journal.h"
@@ -97,15 +98,17 @@ void judge(JoinedRun& joined, IndexUse use, bool fills_charts) {
   ask_to_keep(joined);
 }
 
-/// Runs one after the other, below their names.
+/// Runs one after the other, below their names. `files`: of their reports, named with the last one.
 void show_on_screen(const NamedRuns& named, const JoinedRun& joined, Verbosity verbosity,
+                    const std::vector<std::string>& files,
                     const std::optional<KnownFindings>& known) {
   const std::string shown = named.shown(joined);
   if (named.runs().size() > 1) {
     write_standard_output(fmt::format("{}{}\n\n", &joined == &named.runs()[0] ? "" : "\n", shown));
   }
-  write_standard_output(render_screen(joined.run, screen_of(STDOUT_FILENO, verbosity, shown)) +
-                        known_in_words(joined.run, known));
+  Screen screen = screen_of(STDOUT_FILENO, verbosity, shown);
+  if (&joined == &named.runs().back()) screen.reports = files;
+  write_standard_output(render_screen(joined.run, screen) + known_in_words(joined.run, known));
 }
 
 /// Files have one report for all runs.
@@ -122,22 +125,24 @@ RunRecord record_of_all(NamedRuns& named) {
 ExitStatus report(const std::vector<std::string>& folders,
                   const std::vector<const Renderer*>& formats, const std::string& out,
                   Verbosity verbosity, IndexUse use, const std::optional<KnownFindings>& known) {
+  if (!out.empty() && formats.empty()) {
+    throw bad_value("--out", out, "one with --format, which says what is written there");
+  }
   if (!out.empty()) make_folders(out);
+  const auto written = out.empty() ? std::vector<std::string>() : report_files(formats, out);
   NamedRuns named(folders);
   ExitStatus status = ExitStatus::as_expected;
   for (JoinedRun& joined : named.runs()) {
     if (named.has_files(joined)) judge(joined, use, has_charts(formats));
-    if (is_for_screen(formats, out)) show_on_screen(named, joined, verbosity, known);
+    if (is_for_screen(formats, out)) {
+      show_on_screen(named, joined, verbosity, written, known);
+    }
     status = worse(status, exit_status(without_known(joined.run, known)));
   }
   if (!is_for_screen(formats, out)) print_in_format(*formats[0], record_of_all(named), known);
   if (out.empty()) return status;
   const auto unwritten = write_reports(formats, record_of_all(named), out, known, stdout);
   if (unwritten) throw Error(*unwritten);
-  if (verbosity == Verbosity::verdict) return status;
-  for (const std::string& file : report_files(formats, out)) {
-    write_standard_output(fmt::format("Report: {}\n", plain(file)));
-  }
   return status;
 }
 
@@ -160,12 +165,7 @@ void add_report_options(CLI::App& app, ReportWords& words) {
       ->type_name("");
   app.add_option("-o,--out", words.out, "write the formats into this folder, besides the screen")
       ->type_name("DIR");
-  app.add_option("--format", words.formats,
-                 "print in this format (" + formats_in_words() +
-                     "); with --out also several, which are written there")
-      ->type_name("FORMAT[,FORMAT...]")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  add_formats_to_print(app, words.formats);
   app.add_option("--known", words.known, "findings listed in this file do not fail")
       ->type_name("FILE");
   app.add_flag(

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "harness/cli/bytes_in_words.h"
-#include "harness/cli/github_step.h"
+#include "harness/cli/report_formats.h"
 #include "harness/cli/stored_runs.h"
 #include "reports/base/terminal.h"
 
@@ -32,7 +32,7 @@ Screen screen_of(int descriptor, Verbosity verbosity, const std::string& folder,
                  const std::vector<const Renderer*>& written) {
   const Terminal terminal = terminal_of(descriptor);
   Screen screen{verbosity, terminal.width, terminal.has_colour, terminal.has_utf8, folder};
-  if (folder.empty()) return screen;
+  if (folder.empty() || verbosity == Verbosity::verdict) return screen;
   const std::uint64_t bytes = bytes_on_disk(folder);
   if (bytes >= kManyBytes) screen.size = bytes_in_words(bytes);
   screen.reports = report_files(written, folder);

@@ -17,6 +17,7 @@
 #include "harness/cli/bisection.h"
 #include "harness/cli/github_step.h"
 #include "harness/cli/option_values.h"
+#include "harness/cli/report_formats.h"
 #include "harness/cli/screen_options.h"
 #include "harness/cli/settings_file.h"
 #include "harness/cli/standard_output.h"
@@ -89,11 +90,7 @@ void add_validate_options(CLI::App& app, ValidateWords& words) {
       ->type_name("FILE");
   app.add_option("-o,--out", words.out, "folder of the files (default: runs/<utc>)")
       ->type_name("DIR");
-  app.add_option("--format", words.formats,
-                 "also write reports in these formats: " + formats_in_words())
-      ->type_name("FORMAT[,FORMAT...]")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  add_formats_of_files(app, words.formats);
   add_bisect_option(app, words.is_bisection);
 }
 

@@ -20,6 +20,7 @@
 #include "harness/cli/bisection.h"
 #include "harness/cli/github_step.h"
 #include "harness/cli/option_values.h"
+#include "harness/cli/report_formats.h"
 #include "harness/cli/screen_options.h"
 #include "harness/cli/settings_file.h"
 #include "harness/cli/watch_comparison.h"
@@ -155,11 +156,7 @@ void add_watch_report_options(CLI::App& app, WatchWords& words) {
   app.option_defaults()->group("Report");
   app.add_option("--label", words.label, "name of the job in reports (default: its command)")
       ->type_name("NAME");
-  app.add_option("--format", words.formats,
-                 "also write reports in these formats: " + formats_in_words())
-      ->type_name("FORMAT[,FORMAT...]")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  add_formats_of_files(app, words.formats);
   add_verbosity_options(app, words.verbosity,
                         "print the tables, too; -vv: every claim and finding in full");
 }

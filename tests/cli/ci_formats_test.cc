@@ -122,6 +122,11 @@ TEST_F(CiFormats, AreSeveralInAFolder) {
             lockstep("report run --format junit").out);
   EXPECT_EQ(lockstep("report --format junit run").out, lockstep("report run --format junit").out)
       << "the run behind it is no format";
+  EXPECT_THAT(lockstep("report run --format console").out, Not(HasSubstr("Report: ")));
+  const Outcome nothing = lockstep("report run -o found/nothing");
+  EXPECT_EQ(nothing.status, 64);
+  EXPECT_THAT(nothing.err, HasSubstr("--out cannot be 'found/nothing': give one with --format"));
+  EXPECT_FALSE(fs::exists(job_.beside("found/nothing")));
   EXPECT_THAT(lockstep("report run -q --format html -o found").out, Not(HasSubstr("Report: ")));
   EXPECT_THAT(lockstep("report run --format html -o run/record.json").err,
               HasSubstr("run/record.json"));
