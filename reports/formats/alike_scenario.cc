@@ -91,7 +91,7 @@ std::string alike_in_words(const JobRecord& job) {
   if (!alike) return "";
   const auto& [first, second] = alike->fixes;
   return fmt::format("alike in the catalogue: {}, mended by {}{}", alike->id, first,
-                     first == second ? "" : fmt::format(" or {}", second));
+                     second.empty() ? "" : fmt::format(" or {}", second));
 }
 
 }  // namespace lockstep

@@ -9,7 +9,8 @@
 
 namespace lockstep {
 
-/// A scenario of the catalogue with the fault of a job, and two variants that mend it.
+/// A scenario of the catalogue with the fault of a job, and one or two variants that mend it; the
+/// second is empty if there is none.
 struct AlikeScenario {
   std::string_view id;
   std::array<std::string_view, 2> fixes;
@@ -29,7 +30,7 @@ inline constexpr std::array<AlikeError, 5> kAlikeErrors{
      {"tiled-parameter-absent-from-last-tile", {"unused-found", "touching-all"}}},
     {"Expected all tensors to be on the same device",
      {"loss-gradient-on-head-device", {"hidden-moved-before", "gradient-moved-back"}}},
-    {"invalid device ordinal", {"global-rank-as-device-index", {"local-rank", "local-rank"}}},
+    {"invalid device ordinal", {"global-rank-as-device-index", {"local-rank", ""}}},
     {"op.preamble.length <= op.nbytes",
      {"collective-order-differs-other-shapes", {"sorted-by-name", "logged-in-every-step"}}}};
 

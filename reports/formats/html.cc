@@ -192,9 +192,7 @@ std::string render_html(const RunRecord& given) {
         cells.without_charts()));
   }
   // A page of one job begins with its charts.
-  const bool is_of_one_job = run.jobs.size() == 1 && parts.size() == 1;
-  if (is_of_one_job) page.sections.push_back(std::move(parts.front()));
-  if (is_of_one_job) parts.clear();
+  if (run.jobs.size() == 1 && parts.size() == 1) page.sections.swap(parts);
   page.sections.push_back({"findings", "Findings", findings.table()});
   if (has_detections(run)) {
     page.sections.push_back({"detections", "Detection table", detection_table_of(run)});

@@ -158,13 +158,11 @@ std::string HtmlCells::details(const ShownCell& shown, Naming naming, bool is_op
   std::vector<std::string> points = lines_in_html(shown_checks(cell));
   for (const std::string& line : shown_undecided(cell)) points.push_back(in_html(line));
   for (const std::string& note : cell.notes) points.push_back("note: " + in_html(note));
-  std::string text = html_facts(
-      {{"Symptom", in_html(cell.symptom.text)},
-       {"Steps", cell.steps.count == 0 ? "" : std::to_string(cell.steps.count)},
-       {"Run it again", cell.reproduce.empty() ? ""
-                                               : fmt::format("<code class=\"copied\">{}</code>",
-                                                             in_html(cell.reproduce))},
-       {"Source", source}});
+  std::string text =
+      html_facts({{"Symptom", in_html(cell.symptom.text)},
+                  {"Steps", cell.steps.count == 0 ? "" : std::to_string(cell.steps.count)},
+                  {"Run it again", cell.reproduce.empty() ? "" : copied_in_html(cell.reproduce)},
+                  {"Source", source}});
   text += html_list(points);
   text += findings_.add({title_of(cell.cell), label_of(cell), cell.reproduce, source},
                         shown_findings(cell));

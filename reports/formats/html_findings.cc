@@ -26,11 +26,6 @@ std::string name_in_html(const std::string& name) {
   return name.empty() ? "" : fmt::format("<code>{}</code>", in_html(name, kMostOfAName));
 }
 
-/// With a button that copies it.
-std::string copied_in_html(const std::string& text) {
-  return fmt::format("<code class=\"copied\">{}</code>", text);
-}
-
 std::string step_in_html(const Finding& finding) {
   return finding.step > 0 ? std::to_string(finding.step) : "before the first step";
 }
@@ -158,10 +153,9 @@ std::string article(const FindingPlace& place, const ShownFinding& shown, std::s
               {"Tensors in that step", tensors_in_html(finding)},
               {"Broken claim", in_html(sentence(finding.claim))},
               {"Kind", kind_in_html(finding)},
-              {"Run it again",
-               place.reproduce.empty() ? "" : copied_in_html(in_html(place.reproduce))},
+              {"Run it again", place.reproduce.empty() ? "" : copied_in_html(place.reproduce)},
               {"Source", place.source},
-              {"Key, for --known", keys.empty() ? "" : copied_in_html(in_html(keys.front()))}}) +
+              {"Key, for --known", keys.empty() ? "" : copied_in_html(keys.front())}}) +
          failure_in_html(finding) + "</article>\n";
 }
 

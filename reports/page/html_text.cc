@@ -65,6 +65,10 @@ std::string in_pre(std::string_view text, std::size_t most) {
   return escaped(printable(ending(std::string(text), most)));
 }
 
+std::string copied_in_html(std::string_view text) {
+  return fmt::format("<code class=\"copied\">{}</code>", in_html(text));
+}
+
 std::string ranks_in_short(const std::vector<int>& ranks, std::size_t most) {
   std::string text;
   std::size_t ranges = 0;

@@ -15,6 +15,9 @@ std::string in_html(std::string_view text, std::size_t most = 2000);
 /// The same with its lines, for <pre>. The end is shown if it is longer than `most`.
 std::string in_pre(std::string_view text, std::size_t most = 8000);
 
+/// A command or key that the reader will want elsewhere: a script adds a button that copies it.
+std::string copied_in_html(std::string_view text);
+
 /// "ranks 0-3, 7": runs of three or more ranks become ranges; at most `most` ranges.
 std::string ranks_in_short(const std::vector<int>& ranks, std::size_t most = 12);
 
