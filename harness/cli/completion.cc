@@ -73,7 +73,8 @@ function __lockstep_words
     complete -C (string join ' ' -- $words[(math $dashes + 1)..])
     return
   end
-  set -l found (eval (string escape -- (commandline -opc)[1]) --complete (string escape -- $words) 2>/dev/null)
+  set -l program (string escape -- (commandline -opc)[1])
+  set -l found (eval $program --complete (string escape -- $words) 2>/dev/null)
   if test (count $found) -gt 0
     printf '%s\n' $found
   else
