@@ -61,5 +61,19 @@ TEST(ClipGradNorm, SpreadsANormThatIsNotFinite) {
   EXPECT_TRUE(std::isnan(number_in_gradient(parameters[0])));
 }
 
+TEST(ClipGradsWithNorm, ScalesAsIfTheNormWereTheGivenOne) {
+  const auto parameters = with_gradients({3, -4});
+  EXPECT_EQ(total_grad_norm(parameters).item<double>(), 5);
+  clip_grads_with_norm(parameters, 2.5, total_grad_norm(parameters) * 2);
+  EXPECT_NEAR(number_in_gradient(parameters[0]), 0.75, 1e-6);
+  EXPECT_NEAR(number_in_gradient(parameters[1]), -1, 1e-6);
+}
+
+TEST(TotalGradNorm, IsUndefinedWithoutAGradient) {
+  auto parameters = with_gradients({3});
+  parameters[0].mutable_grad() = at::Tensor();
+  EXPECT_FALSE(total_grad_norm(parameters).defined());
+}
+
 }  // namespace
 }  // namespace lockstep
