@@ -369,6 +369,14 @@ void take_writes(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.written_before = {steps.begin(), steps.end()};
 }
 
+std::vector<std::string> state_buffers_in(const std::map<int, RankFacts>& facts) {
+  std::set<std::string> names;
+  for (const auto& [rank, one] : facts) {
+    names.insert(one.state_buffers.begin(), one.state_buffers.end());
+  }
+  return {names.begin(), names.end()};
+}
+
 /// What the ranks know of themselves.
 void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.skipped_steps = skipped_steps_in(facts);
@@ -381,6 +389,7 @@ void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.precisions = precisions_in(facts);
   job.groups = groups_in(facts);
   job.unreduced = unreduced_in(facts);
+  job.state_buffers = state_buffers_in(facts);
   job.calls_in_forward = calls_in_forward(facts);
   job.thinned_after = first_thinned(facts);
   job.captured_updates = 0;

@@ -83,6 +83,13 @@ std::vector<std::int64_t> steps_of_both(const std::vector<std::int64_t>& a,
   return both;
 }
 
+/// Ascending, as they were.
+void add_names(const std::vector<std::string>& more, std::vector<std::string>& names) {
+  std::vector<std::string> all;
+  std::ranges::set_union(more, names, std::back_inserter(all));
+  names = std::move(all);
+}
+
 /// A claim that any machine makes: engines may divide the parameters of some ranks only.
 void add_claims(const std::vector<Claim>& more, std::vector<Claim>& claims) {
   for (const Claim& claim : more) {
@@ -114,6 +121,7 @@ void add_machine(const fs::path& folder, const JobRecord& other, JobRecord& job)
   job.skipped_steps = steps_of_both(job.skipped_steps, other.skipped_steps);
   job.thinned_after = earlier(job.thinned_after, other.thinned_after);
   job.calls_in_forward = most_calls(job.calls_in_forward, other.calls_in_forward);
+  add_names(other.state_buffers, job.state_buffers);
   job.written_before = steps_of_both(job.written_before, other.written_before);
   job.writes_known_until = std::min(job.writes_known_until, other.writes_known_until);
   job.perturbed = fewest_perturbed(job.perturbed, other.perturbed);

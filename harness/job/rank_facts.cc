@@ -118,6 +118,7 @@ RankFacts facts_in(const nlohmann::json& json) {
       .hyperparameters_until = number_in<std::int64_t>(json, "hyperparameters_until"),
       .precisions = precisions_in(json.value("precisions", nlohmann::json::array())),
       .unreduced = unreduced_in(json.value("unreduced", nlohmann::json::array())),
+      .state_buffers = json.value("state_buffers", std::vector<std::string>()),
       .groups = sizes_in(json.value("groups", nlohmann::json::object())),
       .machine = {number_in<int>(json, "local_first"), number_in<int>(json, "local_count")},
       .rendezvous = number_in<std::int64_t>(json, "rendezvous"),

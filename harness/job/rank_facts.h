@@ -50,9 +50,10 @@ struct RankFacts {
   std::map<std::string, std::string> configuration = {};  ///< values as text, by name
   /// Those of optimizers that changed since the step before, by step; the first one has all.
   std::map<std::int64_t, std::map<std::string, std::string>> hyperparameters = {};
-  std::int64_t hyperparameters_until = 0;  ///< the last step of which they are known
-  std::vector<Precision> precisions = {};  ///< without ranks
-  std::vector<Unreduced> unreduced = {};   ///< without ranks
+  std::int64_t hyperparameters_until = 0;       ///< the last step of which they are known
+  std::vector<Precision> precisions = {};       ///< without ranks
+  std::vector<Unreduced> unreduced = {};        ///< without ranks
+  std::vector<std::string> state_buffers = {};  ///< as `JobRecord::state_buffers`
   /// Numbers of ranks of the groups that the training named, by name.
   std::map<std::string, int> groups = {};
   RanksOfMachine machine = {};

@@ -29,6 +29,7 @@
 #include "harness/verdict/reduction_fold.h"
 #include "harness/verdict/repetition.h"
 #include "harness/verdict/shared_samples.h"
+#include "harness/verdict/state_buffers.h"
 #include "harness/verdict/symptom.h"
 #include "reports/record/differing_settings.h"
 #include "reports/record/mismatch_table.h"
@@ -288,6 +289,13 @@ void add_reductions(const ReductionFold& reductions, JobRecord& job) {
   job.results.push_back(std::move(*result));
 }
 
+void add_state_buffers(const CellEvidence& judged, JobRecord& job) {
+  auto apart = buffers_apart(job, judged);
+  if (!apart) return;
+  if (job.symptom.kind == SymptomKind::right) job.symptom = std::move(apart->symptom);
+  job.results.push_back(std::move(apart->violated));
+}
+
 /// A job has no expectation, so its findings are the result.
 void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) {
   begin_judging(job);
@@ -321,6 +329,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
                   {ended_of(Kind::gradient, judgement), ended_of(Kind::parameter, judgement)});
   job.notes = notes_of_job(judged, job.results, job.exits);
   add_reductions(reductions, job);
+  add_state_buffers(judged, job);
   add_shared_samples(*judged.evidence, job);
   find_cause(job);
   if (!job.elsewhere.empty()) job.notes.push_back(hint_at_machines(job));

@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <map>
 #include <set>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "harness/verdict/division_of_model.h"
 #include "reports/record/mismatch_table.h"
 
 namespace lockstep {
@@ -83,43 +82,17 @@ bool has_data(const StepReader& evidence) {
       evidence.tensors(), [](const auto& observed) { return observed.first.kind == Kind::data; });
 }
 
-/// Whether the name of a group or of a dimension of a mesh is one of data parallelism: "mesh_dp",
-/// "fsdp", "dp_shard". Others divide the model or a batch, or nobody knows what they divide.
-bool is_of_data(std::string_view name) {
-  constexpr std::array<std::string_view, 11> kData{
-      "dp",        "fsdp",     "data",  "data_parallel", "dp_shard", "dp_replicate",
-      "replicate", "replicas", "shard", "hsdp",          "batch"};
-  constexpr std::string_view kMesh = "mesh_";
-  if (name.starts_with(kMesh)) name.remove_prefix(kMesh.size());
-  return std::ranges::find(kData, name) != kData.end();
-}
-
-/// Whether a replica group, "dp 0, tp 1", has only dimensions of data.
-bool is_part_by_data(std::string_view group) {
-  while (!group.empty()) {
-    const std::size_t comma = std::min(group.find(", "), group.size());
-    const std::string_view one = group.substr(0, comma);
-    if (!is_of_data(one.substr(0, one.rfind(' ')))) return false;
-    group.remove_prefix(std::min(comma + 2, group.size()));
+/// Whether ranks divide the samples, and neither the model nor a batch.
+bool divides_samples(const JobRecord& job, const StepReader& evidence, const Coverage& coverage) {
+  switch (division_of_model(job, evidence, coverage)) {
+    case Division::copies:
+      return job.calls_in_forward == 0;
+    case Division::parts_by_data:
+      return true;
+    case Division::other:
+      break;
   }
-  return true;
-}
-
-/// Whether each rank holds a copy of every parameter, or parts that data parallelism made.
-bool is_data_parallel(const JobRecord& job, const StepReader& evidence, const Coverage& coverage) {
-  const bool has_other_group = std::ranges::any_of(
-      job.groups, [](const NamedGroup& group) { return !is_of_data(group.name); });
-  if (has_other_group) return false;
-  bool has_parts = false;
-  for (const auto& [tensor, ranks] : evidence.tensors()) {
-    if (tensor.kind != Kind::parameter || tensor.phase != Phase::post_step) continue;
-    const bool is_copy =
-        tensor.replica_group.empty() && static_cast<int>(ranks.size()) == job.world_size;
-    const bool is_part = !tensor.replica_group.empty() && is_part_by_data(tensor.replica_group);
-    if (!is_copy && !is_part) return false;
-    has_parts = has_parts || is_part;
-  }
-  return has_parts || (coverage.compared == coverage.parameters && job.calls_in_forward == 0);
+  return false;
 }
 
 /// Whether ranks called collectives over all of them, in every step but the first.
@@ -167,8 +140,7 @@ SharedSamples shared_samples(const JobRecord& job, const StepReader& evidence,
                             : fmt::format(" in each of the first {} steps", steps);
   const bool are_all =
       static_cast<int>(groups[0].size()) == job.world_size && job.elsewhere.empty();
-  if (are_all && seen.moves_on() && is_data_parallel(job, evidence, coverage) &&
-      communicates(job)) {
+  if (are_all && seen.moves_on() && divides_samples(job, evidence, coverage) && communicates(job)) {
     shared.fault = finding_of(job, seen);
   }
   return shared;

@@ -420,6 +420,7 @@ struct Fields<JobRecord> {
           field("settings_apart", &JobRecord::settings_apart),
           field("precisions", &JobRecord::precisions),
           field("calls_in_forward", &JobRecord::calls_in_forward),
+          field("state_buffers", &JobRecord::state_buffers),
           field("groups", &JobRecord::groups), field("node", &JobRecord::node),
           field("elsewhere", &JobRecord::elsewhere),
           field("left_running", &JobRecord::left_running),

@@ -285,10 +285,11 @@ struct JobRecord : Execution {
   /// Collectives in a forward pass of a model, at most, on any rank; -1: of some rank it is
   /// unknown.
   int calls_in_forward = -1;
-  std::vector<NamedGroup> groups = {};  ///< by name and size; empty: none, or unknown
-  std::string node = {};                ///< the machine, if it is one of several: `--node`
-  std::vector<int> elsewhere = {};      ///< ranks on other machines, of which no file is here
-  std::vector<int> left_running = {};   ///< ranks that trained on when the command had ended
+  std::vector<std::string> state_buffers = {};  ///< that ranks have to share, of those observed
+  std::vector<NamedGroup> groups = {};          ///< by name and size; empty: none, or unknown
+  std::string node = {};                        ///< the machine, if it is one of several: `--node`
+  std::vector<int> elsewhere = {};     ///< ranks on other machines, of which no file is here
+  std::vector<int> left_running = {};  ///< ranks that trained on when the command had ended
   std::int64_t rendezvous = 0;  ///< equal for all ranks of a job, and for few others; 0: unknown
   std::vector<JobPart> parts = {};  ///< machines whose files were judged together; empty: one
   /// Of the job's command, as a shell reports it; absent: it was not seen to end.

@@ -368,6 +368,60 @@ TEST(GradientsOfAJob, ThatDoNotExistAreNotJudgedByTheParameters) {
   EXPECT_EQ(judged.results.size(), 2U);
 }
 
+/// A job of two ranks that hold other values of a buffer before their forward passes.
+struct SeenBuffer {
+  std::int64_t steps = 5;
+  std::int64_t until = 5;  ///< the last step in which they differ
+  Phase phase = Phase::pre_forward;
+  std::vector<std::string> state_buffers = {"bias", "zero"};
+  std::string group = "";  ///< that the training named
+};
+
+JobRecord judged_with(const SeenBuffer& seen) {
+  Job job(2);
+  for (std::int64_t step = 1; step <= seen.steps; ++step) {
+    for (int rank = 0; rank < 2; ++rank) {
+      const float bias = step <= seen.until ? static_cast<float>(rank) : 0;
+      job.files().add(rank, step, "bias", {bias, 1}, {Kind::buffer, seen.phase, 0});
+      job.files().add(rank, step, "zero", {0, 1}, {Kind::buffer, seen.phase, 0});
+      job.observe_gradient(rank, step);
+      job.observe_parameter(rank, step);
+    }
+  }
+  job.record().state_buffers = seen.state_buffers;
+  if (!seen.group.empty()) job.record().groups = {{seen.group, 2, {0, 1}}};
+  job.write();
+  return job.judged();
+}
+
+TEST(BuffersOfAJob, ThatAreStateAndDifferAreAFinding) {
+  for (const SeenBuffer& seen : {SeenBuffer{}, SeenBuffer{.group = "mesh_dp"}}) {
+    const JobRecord judged = judged_with(seen);
+    EXPECT_EQ(verdict_of(judged), Verdict::violated);
+    EXPECT_EQ(judged.symptom.kind, SymptomKind::ranks_differ);
+    ASSERT_FALSE(judged.results.back().findings.empty());
+    const Finding& found = judged.results.back().findings[0];
+    EXPECT_EQ(found.kind, FindingKind::buffers_differ);
+    EXPECT_EQ(found.tensor, "bias");
+    EXPECT_EQ(found.step, 1);
+    EXPECT_EQ(found.last_step, 5);
+    EXPECT_EQ(found.tensors, std::vector<std::string>{"bias"});
+  }
+}
+
+TEST(BuffersOfAJob, ThatRanksMayKeepAreANote) {
+  for (const SeenBuffer& seen :
+       {SeenBuffer{.until = 4}, SeenBuffer{.steps = 1, .until = 1},
+        SeenBuffer{.phase = Phase::post_step}, SeenBuffer{.state_buffers = {}},
+        SeenBuffer{.state_buffers = {"zero"}}, SeenBuffer{.group = "mesh_tp"}}) {
+    const JobRecord judged = judged_with(seen);
+    EXPECT_EQ(verdict_of(judged), Verdict::holds);
+    EXPECT_THAT(judged.notes, testing::Contains(HasSubstr("buffers differ between ranks")));
+  }
+  const JobRecord none = judged_with(SeenBuffer{.until = 0});
+  EXPECT_EQ(verdict_of(none), Verdict::holds);
+}
+
 /// A data-parallel job of two ranks that see the same samples.
 struct SeenSamples {
   std::int64_t steps = 5;

@@ -11,8 +11,20 @@ from _lockstep._names import modules_of_process, plain_name, roots_of
 from _lockstep._rows import Named, Rows
 
 
+_MOST_NAMES = 1024  # of buffers in the facts of a rank
+
+
+def _is_state(torch, module, name):
+    """Whether a buffer is state of the training that all ranks have to share: it is saved, has real numbers, and is
+    more than a normalisation layer's statistics of the samples it saw, which nothing reads in training."""
+    value = module._buffers.get(name)
+    return (isinstance(value, torch.Tensor) and value.is_floating_point()
+            and name not in module._non_persistent_buffers_set
+            and not isinstance(module, torch.nn.modules.batchnorm._NormBase))
+
+
 class Also:
-    """Values after a step, of the kinds `asked`. They are compared, and decide nothing."""
+    """Values after a step, of the kinds `asked`."""
 
     def __init__(self, torch, asked, before_forward):
         """`before_forward` is called with a module that has buffers, and with these by name, before its forward
@@ -99,6 +111,11 @@ class Also:
             self._watch_buffers()
         for whole, (module, name) in self._buffers.items():
             yield whole, module._buffers.get(name)
+
+    def state_buffers(self):
+        """Names of the buffers that ranks have to share."""
+        return [whole for whole, (module, name) in (self._buffers or {}).items()
+                if _is_state(self._torch, module, name)][:_MOST_NAMES]
 
     def _random_states(self):
         torch = self._torch
