@@ -245,6 +245,24 @@ void ProcessGroup::reduce_scatter(at::Tensor& output, at::Tensor& input, ReduceO
   reduce_scatter_single(*state_->group, output, input, options)->wait();
 }
 
+void ProcessGroup::all_to_all(at::Tensor& output, at::Tensor& input, CallSite site) {
+  const CallContext context(site);
+  std::vector<std::int64_t> equal_parts;
+  state_->group->alltoall_base(output, input, equal_parts, equal_parts)->wait();
+}
+
+void ProcessGroup::send(at::Tensor& tensor, int to, CallSite site) {
+  const CallContext context(site);
+  std::vector<at::Tensor> tensors{tensor};
+  state_->group->send(tensors, to, /*tag=*/0)->wait();
+}
+
+void ProcessGroup::receive(at::Tensor& tensor, int from, CallSite site) {
+  const CallContext context(site);
+  std::vector<at::Tensor> tensors{tensor};
+  state_->group->recv(tensors, from, /*tag=*/0)->wait();
+}
+
 void ProcessGroup::barrier(CallSite site) {
   const CallContext context(site);
   state_->group->barrier()->wait();

@@ -92,7 +92,15 @@ class ProcessGroup {
   /// i.
   void reduce_scatter(at::Tensor& output, at::Tensor& input, ReduceOp op,
                       CallSite site = CallSite::here());
+  /// Part i of `input` goes to rank i, and its part for this rank becomes part i of `output`.
+  /// Requires: both have the same dtype and shape, and size() equal parts along dimension 0.
+  void all_to_all(at::Tensor& output, at::Tensor& input, CallSite site = CallSite::here());
   void barrier(CallSite site = CallSite::here());
+
+  /// One tensor from this rank to another one, which receives a tensor of the same dtype and shape.
+  /// Both are contiguous. Neither takes part in the order of collectives.
+  void send(at::Tensor& tensor, int to, CallSite site = CallSite::here());
+  void receive(at::Tensor& tensor, int from, CallSite site = CallSite::here());
 
   /// Like `all_reduce`, without waiting. `tensor` must not be used before the result is there.
   Pending start_all_reduce(at::Tensor& tensor, ReduceOp op, CallSite site = CallSite::here());
