@@ -4,7 +4,7 @@
 
 #include <ATen/TensorOperators.h>
 
-#include "harness/train/autograd/summed_over_ranks.h"
+#include "harness/train/autograd/collectives.h"
 #include "harness/train/loop/training.h"
 
 namespace lockstep {

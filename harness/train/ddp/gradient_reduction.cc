@@ -14,6 +14,22 @@ void average_each(ProcessGroup& group, const std::vector<at::Tensor>& parameters
   }
 }
 
+void sum_each(ProcessGroup& group, const std::vector<at::Tensor>& parameters, CallSite site) {
+  for (const at::Tensor& parameter : parameters) {
+    group.all_reduce(parameter.mutable_grad(), ReduceOp::sum, site);
+  }
+}
+
+void sum_by_hooks(ProcessGroup& group, const std::vector<at::Tensor>& parameters) {
+  for (const at::Tensor& parameter : parameters) {
+    parameter.register_hook([&group](const at::Tensor& gradient) {
+      at::Tensor sum = gradient.clone();
+      group.all_reduce(sum, ReduceOp::sum);
+      return sum;
+    });
+  }
+}
+
 void average_flat(ProcessGroup& group, const std::vector<at::Tensor>& parameters, CallSite site) {
   std::vector<at::Tensor> parts;
   for (const at::Tensor& parameter : parameters) parts.push_back(parameter.grad().flatten());

@@ -17,7 +17,15 @@ namespace lockstep {
 void average_each(ProcessGroup& group, const std::vector<at::Tensor>& parameters,
                   CallSite site = CallSite::here());
 
-/// The same with a single all-reduce.
+/// The same sum without the division.
+void sum_each(ProcessGroup& group, const std::vector<at::Tensor>& parameters,
+              CallSite site = CallSite::here());
+
+/// From now on, the gradient of each parameter is summed over the ranks as soon as autograd has
+/// computed it, before it is added to those of earlier passes. `group` outlives the parameters.
+void sum_by_hooks(ProcessGroup& group, const std::vector<at::Tensor>& parameters);
+
+/// Averages them with a single all-reduce.
 void average_flat(ProcessGroup& group, const std::vector<at::Tensor>& parameters,
                   CallSite site = CallSite::here());
 
