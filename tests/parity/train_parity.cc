@@ -29,6 +29,7 @@
 #include "harness/train/nn/transformer.h"
 #include "harness/train/nn/vision_language_model.h"
 #include "harness/train/optim/clip_grad_norm.h"
+#include "harness/train/optim/muon.h"
 #include "harness/train/optim/optimizer.h"
 
 namespace lockstep {
@@ -122,6 +123,26 @@ void adamw(Numbers& numbers, const std::string& name, const AdamWOptions& option
         numbers.put(
             fmt::format("adamw/{}/{}/{}/{}", name, c10::getDtypeNames(dtype).first, step, i),
             trained[i]);
+      }
+    }
+  }
+}
+
+void muon(Numbers& numbers) {
+  const std::vector<std::vector<std::int64_t>> shapes{{4, 4}, {17, 31}, {31, 17}};
+  for (const at::ScalarType dtype : kDTypes) {
+    std::vector<at::Tensor> trained;
+    for (const auto& shape : shapes) {
+      trained.push_back(normal(shape, 10 + trained.size(), dtype).requires_grad_());
+    }
+    Muon optimizer(trained, /*learning_rate=*/0.01);
+    for (std::uint64_t step = 1; step <= 6; ++step) {
+      if (step == 4) optimizer.set_learning_rate(0.003);
+      set_gradients(trained, step);
+      optimizer.step();
+      for (std::size_t i = 0; i < trained.size(); ++i) {
+        numbers.put(fmt::format("muon/{}/{}/{}", c10::getDtypeNames(dtype).first, step, i),
+                    trained[i]);
       }
     }
   }
@@ -257,6 +278,7 @@ void compute(const std::string& path) {
   samplers(numbers);
   adamw(numbers, "default", {});
   adamw(numbers, "other", {.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.1});
+  muon(numbers);
   clip(numbers);
   layers(numbers);
   training(numbers, "adamw");

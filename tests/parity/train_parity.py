@@ -96,6 +96,20 @@ def adamw(numbers, name, **options):
                 numbers[f"adamw/{name}/{dtype_name}/{step}/{i}"] = parameter.detach().clone()
 
 
+def muon(numbers):
+    for dtype_name, dtype in TRAINED.items():
+        shapes = ((4, 4), (17, 31), (31, 17))
+        trained = [nn.Parameter(normal(shape, 10 + i, dtype)) for i, shape in enumerate(shapes)]
+        optimizer = torch.optim.Muon(trained, lr=0.01)
+        for step in range(1, 7):
+            if step == 4:
+                optimizer.param_groups[0]["lr"] = 0.003
+            set_gradients(trained, step)
+            optimizer.step()
+            for i, parameter in enumerate(trained):
+                numbers[f"muon/{dtype_name}/{step}/{i}"] = parameter.detach().clone()
+
+
 def clip_to(trained, max_norm, foreach=None):
     return nn.utils.clip_grad_norm_(trained, max_norm, foreach=foreach).double()
 
@@ -209,6 +223,7 @@ def python_numbers():
     samplers(numbers)
     adamw(numbers, "default")
     adamw(numbers, "other", betas=(0.8, 0.95), eps=1e-3, weight_decay=0.1)
+    muon(numbers)
     clip(numbers)
     layers(numbers)
     training(numbers, "adamw", fused_adamw)
