@@ -78,6 +78,38 @@ class Split(nn.Module):
         return part(x, 1)
 
 
+class Gather(torch.autograd.Function):
+    """All tokens from each rank's part; the gradients of all ranks add up."""
+
+    adds_up = True
+
+    @staticmethod
+    def forward(context: torch.autograd.function.FunctionCtx, tokens: torch.Tensor) -> torch.Tensor:
+        parts = [torch.empty_like(tokens) for _ in range(WORLD)]
+        if WORLD > 1:
+            dist.all_gather(parts, tokens.contiguous())
+        return torch.cat(parts, 1) if WORLD > 1 else tokens.clone()
+
+    @staticmethod
+    def backward(context: torch.autograd.function.FunctionCtx, gradient: torch.Tensor) -> torch.Tensor:
+        gradient = gradient.contiguous()
+        if Gather.adds_up:
+            add_up(gradient)
+        return part(gradient, 1)
+
+
+class Attention(nn.Module):
+    """Context-parallel: a rank has the queries of its tokens, and the keys and values of all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(16, 16) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        key, value = Gather.apply(self.key(x)), Gather.apply(self.value(x))
+        return x + self.out(nn.functional.scaled_dot_product_attention(self.query(x), key, value))
+
+
 class Block(nn.Module):
     """The part of a transformer that is tensor-parallel, with the norm that is not."""
 

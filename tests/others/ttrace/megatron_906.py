@@ -7,11 +7,11 @@ import sys
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 
 import torch
-from common import BUG, STEPS, WORLD, Split, add_up, finish, mean_square, sequences, start
+from common import BUG, STEPS, WORLD, Attention, Split, add_up, finish, mean_square, sequences, start
 from torch import nn
 
 start()
-model = nn.Sequential(Split(), nn.LayerNorm(16), nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16))
+model = nn.Sequential(Split(), nn.Linear(16, 16), Attention(), nn.LayerNorm(16), nn.Linear(16, 16))
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 for step in range(STEPS):
     optimizer.zero_grad()
