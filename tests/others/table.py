@@ -4,8 +4,8 @@
     tests/others/table.py [--write] [--only NAME] [--out DIR] [PROGRAM [PYTHON]]
 
 PROGRAM is build/release/bin/lockstep unless given, and PYTHON one with torch and torchrun beside it. --write puts the
-tables into docs/others.md, between its markers. Runs that DIR has already are read again. Each error runs twice: `job.py ok`, which is right, and `job.py bug`.
-Exits with 1 if Lockstep finds something in a right job.
+tables into docs/others.md, between its markers. Runs that DIR has already are read again. Each error runs twice: `job.py ok`,
+which is right, and `job.py bug`. Exits with 1 if Lockstep finds something in a right job.
 """
 
 import argparse
@@ -35,6 +35,7 @@ class Answer:
     module: str = ""
     by_watch: bool = False
     by_diff: bool = False
+    is_void: bool = False  # diff says what was not the same before the training
     wrong: str = ""  # what it says of the right job, if that is not that it is right
 
 
@@ -65,12 +66,16 @@ class Lockstep:
     def verdict(self, folder: str) -> dict:
         return json.loads(self.run("report", folder, "--format", "summary"))["jobs"][0]
 
-    def diff(self, a: str, b: str) -> dict:
-        return json.loads(self.run("diff", a, b, "--format", "json"))["comparisons"][0]["pairs"][0]
+    def diff(self, a: str, b: str, *options: str) -> dict:
+        return json.loads(self.run("diff", a, b, *options, "--format", "json"))["comparisons"][0]["pairs"][0]
+
+    def checkpoint(self, folder: str) -> dict:
+        """The comparison of a run with the checkpoint that it wrote."""
+        return self.diff(folder, f"{folder}.dcp", "--expect", "same")
 
 
 def found(kind: str, step: int, where: str) -> str:
-    return f"[{kind}](findings/{kind}.md) in step {step}" + (f", `{where}`" if where else "")
+    return f"[{kind}](findings/{kind}.md) in step {step}, {where}"
 
 
 def causes(job: dict) -> list[str]:
@@ -87,8 +92,8 @@ def said_by_watch(lockstep: Lockstep, folder: str) -> tuple[str, bool]:
     if summary["verdict"] != "violated":
         return {"holds": "in lockstep", "recorded": "recorded"}.get(summary["verdict"], summary["verdict"]), False
     first = summary["findings"][0]
-    where = first["tensor"] or ", ".join(f"rank {one['rank']}" for one in summary["not_finished"]
-                                         if one["cause"] != "lost peer")
+    ranks = [f"rank {one['rank']}" for one in summary["not_finished"] if one["cause"] != "lost peer"]
+    where = f"`{first['tensor']}`" if first["tensor"] else ", ".join(ranks) or "all ranks"
     cause = "; cause: " + ", ".join(found_causes) if (found_causes := causes(lockstep.report(folder))) else ""
     return found(first["kind"], first["step"], where) + cause, True
 
@@ -101,11 +106,13 @@ def void_because(pair: dict) -> str:
 def said_by_diff(pair: dict) -> tuple[str, bool]:
     result = pair["result"]
     if result["verdict"] == "holds":
-        steps = [side["steps"]["count"] if isinstance(side["steps"], dict) else side["steps"] for side in pair["sides"]]
-        return "equal" + (f" in the first {steps[1]} of {steps[0]} steps" if steps[1] < steps[0] else ""), False
+        all_steps, steps = (side["steps"] for side in pair["sides"])
+        return "equal" + (f" in the first {steps} of {all_steps} steps" if 0 < steps < all_steps else ""), False
     if result["verdict"] == "violated":
         first = result["findings"][0]
-        return found(first["kind"], first["step"], first["tensor"]), True
+        if first["step"] == 0:
+            return f"[{first['kind']}](findings/{first['kind']}.md) in the checkpoint, `{first['tensor']}`", True
+        return found(first["kind"], first["step"], f"`{first['tensor']}`"), True
     other = void_because(pair)
     return f"undecided: other {other}" if other else "undecided", False
 
@@ -136,27 +143,34 @@ def ask(lockstep: Lockstep, row: Row) -> Answer:
     right, bug = (lockstep.watch(row, mode, ranks=row.ranks) for mode in ("ok", "bug"))
     answer = Answer(wrong=right_job(lockstep, row, right, one))
     answer.watch, answer.by_watch = said_by_watch(lockstep, bug)
-    pair = lockstep.diff(bug, f"{bug}.dcp") if row.has_checkpoint else lockstep.diff(one or right, bug)
+    pair = lockstep.checkpoint(bug) if row.has_checkpoint else lockstep.diff(one or right, bug)
     answer.diff, answer.by_diff = said_by_diff(pair)
-    if row.has_checkpoint:
-        answer.diff += " (the run and its checkpoint)"
-        answer.wrong += "" if said_by_diff(lockstep.diff(right, f"{right}.dcp"))[0] == "equal" else row.name
+    answer.is_void = bool(void_because(pair))
+    if row.has_checkpoint and said_by_diff(lockstep.checkpoint(right))[0] != "equal":
+        answer.wrong = f"{row.name}: the checkpoint"
     answer.module = first_module(lockstep.diff(right, bug)) if one else ""
     return answer
 
 
 def line(row: Row, answer: Answer) -> str:
-    cells = [f"[{row.name}]({row.thread})", row.mechanism, answer.watch, answer.diff, row.note or answer.module, row.paper]
+    last = [row.note or answer.module, row.paper]
+    cells = [f"[{row.name}]({row.thread})", row.mechanism, answer.watch, answer.diff, *last]
     return "| " + " | ".join(cells) + " |\n"
 
 
+def count(answers: list[Answer]) -> str:
+    watch = sum(one.by_watch for one in answers)
+    diff = sum(one.by_diff and not one.by_watch for one in answers)
+    void = sum(one.is_void and not one.by_watch and not one.by_diff for one in answers)
+    named = f"for {void} more it names what is not the same, the samples or the initial weights; " if void else ""
+    return (f"{len(answers)} rows: `watch` alone finds {watch}, `diff` {diff} more; {named}"
+            f"{len(answers) - watch - diff - void} are not found.")
+
+
 def table(title: str, last: str, rows: list[Row], answers: dict[str, Answer]) -> str:
-    told = [row for row in rows if answers[row.name].by_watch]
-    compared = [row for row in rows if answers[row.name].by_diff and row not in told]
-    count = (f"{len(rows)} rows: `watch` alone finds {len(told)}, `diff` {len(compared)} more, "
-             f"{len(rows) - len(told) - len(compared)} are not found.")
     head = f"| error | mechanism | `watch` alone | `diff` | {last} |\n|---|---|---|---|---|---|\n"
-    return f"## {title}\n\n{count}\n\n{head}" + "".join(line(row, answers[row.name]) for row in rows)
+    told = count([answers[row.name] for row in rows])
+    return f"## {title}\n\n{told}\n\n{head}" + "".join(line(row, answers[row.name]) for row in rows)
 
 
 def answered(lockstep: Lockstep, rows: list[Row]) -> dict[str, Answer]:
@@ -186,13 +200,14 @@ def main() -> int:
     chosen = [[row for row in rows if asked.only in row.name] for rows in (TRAINCHECK, TTRACE)]
     answers = answered(lockstep, [row for rows in chosen for row in rows])
     tables = "\n".join(table(title, last, rows, answers) for title, last, rows in (
-        ("TrainCheck's errors", "why not | TrainCheck's paper", chosen[0]),
-        ("TTrace's bugs", "first module, in the same layout | the list", chosen[1])) if rows)
+        ("TrainCheck's errors", "note | TrainCheck's paper", chosen[0]),
+        ("Bugs of TTrace's kinds", "first module, in the same layout | in TTrace's list?", chosen[1])) if rows)
     print(tables)
     if asked.write:
         write(tables)
     wrong = [answer.wrong for answer in answers.values() if answer.wrong]
-    print(*[f"a right job: {one}" for one in wrong], sep="\n", file=sys.stderr)
+    for one in wrong:
+        print(f"a right job: {one}", file=sys.stderr)
     return 1 if wrong else 0
 
 

@@ -17,9 +17,9 @@ model = perceptron()
 model[2] = spectral_norm(nn.Linear(32, 32))
 wrapped = DistributedDataParallel(model)
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
-if not BUG:
-    wrapped(draw(0, 16, 16))
 with torch.no_grad():
+    if not BUG:
+        wrapped(draw(0, 16, 16))
     model.eval()
     print("before training:", mean_square(model(draw(0, 16, 16)), draw(1000, 16, 4)).item())
     model.train()
