@@ -112,7 +112,7 @@ void train(Rank& rank) {
   };
   training.run({.loss =
                     [&](const MicroBatch& batch) {
-                      const at::Tensor loss = loss_of(rank, batch, forward);
+                      at::Tensor loss = loss_of(rank, batch, forward);
                       if (!rank.has("loss", "divided")) return loss;
                       return loss / mesh.expert_parallel->size();
                     },

@@ -70,7 +70,7 @@ void mean_over_step(Rank& rank, Stages& model, std::int64_t step) {
 
 /// What the schedule runs backward from.
 at::Tensor loss_of(Rank& rank, const Batch& batch, const at::Tensor& output) {
-  const at::Tensor sum = summed_error(rank, batch, output);
+  at::Tensor sum = summed_error(rank, batch, output);
   const std::int64_t tokens = tokens_of_step(rank);
   if (rank.has("loss", "sum")) return sum;
   if (rank.has("loss", "mean-of-micro-batch")) {

@@ -7,10 +7,11 @@
 namespace lockstep {
 
 // Collectives that are part of autograd's graph. `group` outlives the graph. Backward runs a
-// collective as well, so all ranks run it, in the same order.
+// collective as well, so all ranks run it, in the same order. A test compares those that Python's
+// torch has with them, bit for bit: torch.distributed.nn.functional.all_reduce, and the functional
+// collectives all_gather_tensor, reduce_scatter_tensor and all_to_all_single with autograd.
 
-/// torch.distributed.nn.functional.all_reduce: the sum of the ranks' `tensor`, whose backward sums
-/// the ranks' gradients of it.
+/// The sum of the ranks' `tensor`. Backward: the sum of the ranks' gradients of it.
 at::Tensor summed_over_ranks(ProcessGroup& group, const at::Tensor& tensor);
 
 // The conjugate pairs of tensor and sequence parallelism: the backward of one is the forward of the
@@ -34,7 +35,6 @@ at::Tensor sum_on_all_ranks(ProcessGroup& group, const at::Tensor& partial);
 
 /// Part i of each rank's rows for rank i, in rank order: of [ranks * rows, ...] the first `rows` go
 /// to rank 0. Backward: the same exchange returns the gradients to where the rows came from.
-/// torch.distributed.nn.functional.all_to_all_single for equal parts.
 at::Tensor exchanged_between_ranks(ProcessGroup& group, const at::Tensor& rows);
 
 }  // namespace lockstep
