@@ -120,7 +120,7 @@ std::string reduction_in_words(const Reduction& reduction) {
       return fmt::format("gradients are 1/{} of the mean of {} ranks: averaged twice", first.size(),
                          first.size());
     case Reduced::changed_after:
-      return fmt::format("gradients were changed on {} after their reduction",
+      return fmt::format("gradients were changed on {} after the backward pass",
                          ranks_in_words(first));
     case Reduced::early_pass:
       return fmt::format(

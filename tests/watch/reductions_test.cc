@@ -64,9 +64,9 @@ const std::vector<Planted> kWrong{
      "Cause: gradients are reduced within ranks 0,1 and within ranks 2,3 only"},
     {"ddp early accumulation",
      "Cause: gradients were reduced after backward pass 1 alone, and later passes added to them"},
-    {"ddp local-mask", "Cause: gradients were changed on rank 2 after their reduction"},
-    {"ddp local-clip", "Cause: gradients were changed on rank 1 after their reduction"},
-    {"ddp local-mask clip view", "Cause: gradients were changed on rank 2 after their reduction"}};
+    {"ddp local-mask", "Cause: gradients were changed on rank 2 after the backward pass"},
+    {"ddp local-clip", "Cause: gradients were changed on rank 1 after the backward pass"},
+    {"ddp local-mask clip view", "Cause: gradients were changed on rank 2 after the backward pass"}};
 
 const std::vector<const char*> kRight{"ddp",
                                       "ddp adamw clip",

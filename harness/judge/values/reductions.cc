@@ -319,15 +319,21 @@ std::optional<Reduction> agreeing(const Gradient& gradient, const Fit& fit) {
 }
 
 /// The ranks on which a gradient is no multiple of the end of the pass. If it is another multiple
-/// on each, those that are not like most; if all were changed, all.
+/// on each, those that are not like most; else those where it is not the end itself; if all were
+/// changed, all.
 std::vector<int> changed_ranks(const Gradient& gradient, const Sketch& end, const Fit& fit) {
   std::vector<int> changed, others;
-  const std::vector<int>* kept = nullptr;
+  const std::vector<int>*most = nullptr, *same = nullptr;
+  double least = 0.01;  // from 1, of the factors
   for (const std::vector<int>& ranks : gradient.groups) {
-    const bool is_kept = fit.factor(gradient.values.at(ranks.front()), end).has_value();
-    if (!is_kept) changed.insert(changed.end(), ranks.begin(), ranks.end());
-    if (2 * ranks.size() > gradient.contributions.size()) kept = &ranks;
+    const auto factor = fit.factor(gradient.values.at(ranks.front()), end);
+    if (!factor) changed.insert(changed.end(), ranks.begin(), ranks.end());
+    if (2 * ranks.size() > gradient.contributions.size()) most = &ranks;
+    if (!factor || std::abs(*factor - 1) >= least) continue;
+    least = std::abs(*factor - 1);
+    same = &ranks;
   }
+  const std::vector<int>* const kept = most ? most : same;
   if (!changed.empty()) {
     std::ranges::sort(changed);
     return changed;

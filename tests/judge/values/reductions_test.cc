@@ -208,8 +208,12 @@ TEST(Reductions, WereChangedAfterwards) {
   EXPECT_THAT(twice.ranks, ElementsAre(ElementsAre(2)));
   Step both(2);
   const Values other = both.mean();
-  const Reduction all = both.judged({times(other, 2), other}, OfRanks(2, other));
-  EXPECT_THAT(all.ranks, ElementsAre(ElementsAre(0, 1))) << "which of two was changed is unknown";
+  const Reduction one = both.judged({times(other, 2), other}, OfRanks(2, other));
+  EXPECT_THAT(one.ranks, ElementsAre(ElementsAre(0))) << "the other one is that of the pass";
+  Step unscaled(2);
+  const Values end = unscaled.mean();
+  const Reduction all = unscaled.judged({times(end, 0.5F), times(end, 0.25F)}, OfRanks(2, end));
+  EXPECT_THAT(all.ranks, ElementsAre(ElementsAre(0, 1)));
 }
 
 TEST(Reductions, AreUnknownIfTheyWereChangedInAnotherWay) {
