@@ -261,6 +261,11 @@ std::string hint_at_machines(const JobRecord& job) {
       ranks_in_words(job.elsewhere));
 }
 
+/// Whether no other claim of the job tells a fault.
+bool is_without_fault(const JobRecord& job) {
+  return job.symptom.kind == SymptomKind::right || job.symptom.kind == SymptomKind::undecided;
+}
+
 /// After its other claims, since they say how the job divides its model.
 void add_shared_samples(const StepReader& evidence, JobRecord& job) {
   SharedSamples shared = shared_samples(job, evidence, job.coverage);
@@ -268,7 +273,7 @@ void add_shared_samples(const StepReader& evidence, JobRecord& job) {
     if (!shared.text.empty()) job.notes.push_back(std::move(shared.text));
     return;
   }
-  if (job.symptom.kind == SymptomKind::right) job.symptom = symptom_of_samples(*shared.fault);
+  if (is_without_fault(job)) job.symptom = symptom_of_samples(*shared.fault);
   ClaimResult& result = job.results.emplace_back();
   result.claim = shared.fault->claim;
   result.verdict = Verdict::violated;
@@ -281,9 +286,7 @@ void add_reductions(const ReductionFold& reductions, JobRecord& job) {
   auto result = reductions.result(job.results);
   job.notes = with(reductions.judged_in_words(), std::move(job.notes));
   if (!result) return;
-  const bool is_alone =
-      job.symptom.kind == SymptomKind::right || job.symptom.kind == SymptomKind::undecided;
-  if (is_alone && !result->findings.empty()) {
+  if (is_without_fault(job) && !result->findings.empty()) {
     job.symptom = symptom_of_reduction(result->findings[0]);
   }
   job.results.push_back(std::move(*result));
@@ -292,7 +295,7 @@ void add_reductions(const ReductionFold& reductions, JobRecord& job) {
 void add_state_buffers(const CellEvidence& judged, JobRecord& job) {
   auto apart = buffers_apart(job, judged);
   if (!apart) return;
-  if (job.symptom.kind == SymptomKind::right) job.symptom = std::move(apart->symptom);
+  if (is_without_fault(job)) job.symptom = std::move(apart->symptom);
   job.results.push_back(std::move(apart->violated));
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <map>
 #include <set>
@@ -17,10 +18,22 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kMostSteps = 8;
-constexpr std::size_t kFewestSteps = 4;
+constexpr std::size_t kFewestBatches = 4;
 
 /// What a rank saw in a step: by input, the samples of all micro-batches.
 using Batch = std::map<std::string, Digest>;
+
+/// By parameter and backward pass, the norms of the gradients that a rank contributed.
+using Contributions = std::map<std::pair<std::string, std::int64_t>, double>;
+
+/// Whether two ranks that ran the same code on the same samples would have these: all are known on
+/// both, or none.
+bool are_alike(const Contributions& one, const Contributions& other) {
+  constexpr double kRounding = 1e-3;
+  return std::ranges::equal(one, other, [](const auto& a, const auto& b) {
+    return a.first == b.first && std::abs(a.second - b.second) <= kRounding * a.second;
+  });
+}
 
 /// What the ranks saw in the first observed steps.
 class Seen {
@@ -50,31 +63,46 @@ class Seen {
     return groups;
   }
 
-  /// Whether rank 0 saw other samples in every step, and more than there are ranks.
+  /// Whether ranks computed other gradients from what they saw: each may have its part of it.
+  bool differ_in_contributions() const { return differ_in_contributions_; }
+
+  /// Whether rank 0 saw several batches, and more samples than there are ranks.
   bool moves_on() const {
     const std::set<Batch> batches(ranks_[0].begin(), ranks_[0].end());
-    return steps_.size() >= kFewestSteps && batches.size() == steps_.size() &&
-           !batches.contains(Batch()) && samples_ > static_cast<std::int64_t>(ranks_.size());
+    return batches.size() >= kFewestBatches && !batches.contains(Batch()) &&
+           samples_ > static_cast<std::int64_t>(ranks_.size());
   }
 
  private:
   void add(const StepView& step) {
     steps_.push_back(step.number());
+    Contributions of_first;
     for (int rank = 0; rank < step.processes(); ++rank) {
       Batch& batch = ranks_[static_cast<std::size_t>(rank)].emplace_back();
+      Contributions own;
       std::int64_t largest = 0;
       for (const Observation& row : step.observations(rank)) {
-        if (row.kind != Kind::data || !row.not_comparable.empty()) continue;
+        if (!row.not_comparable.empty()) continue;
+        if (row.kind == Kind::contribution) {
+          own[{row.name, row.micro_batch}] = row.statistics.norm;
+        }
+        if (row.kind != Kind::data) continue;
         batch[row.name] += row.digest;
         if (!row.local_shape.empty()) largest = std::max(largest, row.local_shape[0]);
       }
-      if (rank == 0) samples_ += largest;
+      if (rank == 0) {
+        samples_ += largest;
+        of_first = std::move(own);
+      } else if (!are_alike(of_first, own)) {
+        differ_in_contributions_ = true;
+      }
     }
   }
 
   std::vector<std::int64_t> steps_;
   std::vector<std::vector<Batch>> ranks_;  ///< by rank and step
   std::int64_t samples_ = 0;               ///< that rank 0 saw
+  bool differ_in_contributions_ = false;
 };
 
 bool has_data(const StepReader& evidence) {
@@ -140,7 +168,10 @@ SharedSamples shared_samples(const JobRecord& job, const StepReader& evidence,
                             : fmt::format(" in each of the first {} steps", steps);
   const bool are_all =
       static_cast<int>(groups[0].size()) == job.world_size && job.elsewhere.empty();
-  if (are_all && seen.moves_on() && divides_samples(job, evidence, coverage) && communicates(job)) {
+  if (!are_all) return shared;
+  if (seen.differ_in_contributions()) {
+    shared.text += ", and computed other gradients from them";
+  } else if (seen.moves_on() && divides_samples(job, evidence, coverage) && communicates(job)) {
     shared.fault = finding_of(job, seen);
   }
   return shared;

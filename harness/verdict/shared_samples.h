@@ -17,8 +17,9 @@ struct SharedSamples {
 };
 
 /// Reads up to eight steps. It is a fault if all of these hold:
-///   - all ranks saw the same in at least four steps, whose batches are all different, and they saw
-///     more samples than there are ranks;
+///   - all ranks saw the same, at least four different batches, and more samples than there are
+///     ranks;
+///   - they contributed the same gradients, as far as these are known;
 ///   - all parameters are copies on all ranks, and no forward pass called a collective; or all are
 ///     copies, or parts by sharded data parallelism, as the names of their groups or meshes say;
 ///   - no group that the training named is of another dimension than data;

@@ -26,7 +26,7 @@ class Case:
         if seed is not None:
             draw = random.Random(seed)
             self.seed = seed
-            self.hidden = draw.choice([4, 16, 32, 96])
+            self.hidden = draw.choice([4, 8, 16, 32, 96])  # 8: activations have the form of samples
             self.optimizer = draw.choice(["sgd", "adamw"])
             self.lr = 10 ** draw.uniform(-4, -1)
             self.factor = draw.choice([2, 0.5, 3, 1.1, 0.99])  # of a drawn fault

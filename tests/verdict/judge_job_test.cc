@@ -425,8 +425,10 @@ TEST(BuffersOfAJob, ThatRanksMayKeepAreANote) {
 /// A data-parallel job of two ranks that see the same samples.
 struct SeenSamples {
   std::int64_t steps = 5;
-  bool moves_on = true;  ///< each step has a batch of its own
-  bool are_same = true;  ///< on both ranks
+  bool moves_on = true;            ///< each step has a batch of its own
+  bool are_same = true;            ///< on both ranks
+  std::int64_t batches = 9;        ///< after which they begin again
+  float contribution_of_last = 1;  ///< of rank 1; that of rank 0 is 1
   int calls_in_forward = 0;
   std::string group = "";  ///< that the training named
 };
@@ -435,8 +437,10 @@ JobRecord judged_with(const SeenSamples& seen) {
   Job job(2);
   for (std::int64_t step = 1; step <= seen.steps; ++step) {
     for (int rank = 0; rank < 2; ++rank) {
-      const auto batch =
-          static_cast<float>((seen.moves_on ? step : 1) + (seen.are_same ? 0 : 9 * rank));
+      const auto batch = static_cast<float>((seen.moves_on ? step % seen.batches : 1) +
+                                            (seen.are_same ? 0 : 9 * rank));
+      job.files().add(rank, step, "w", {rank == 1 ? seen.contribution_of_last : 1},
+                      {Kind::contribution, Phase::post_backward, 0});
       job.files()
           .add(rank, step, "input 0", {batch, 1, 2}, {Kind::data, Phase::pre_forward, 0})
           .replica_group = fmt::format("data {}", rank);
@@ -452,7 +456,8 @@ JobRecord judged_with(const SeenSamples& seen) {
 }
 
 TEST(SamplesOfAJob, ThatAllRanksShareAreAFinding) {
-  for (const SeenSamples& seen : {SeenSamples{}, SeenSamples{.group = "mesh_dp"}}) {
+  for (const SeenSamples& seen :
+       {SeenSamples{}, SeenSamples{.batches = 4}, SeenSamples{.group = "mesh_dp"}}) {
     const JobRecord judged = judged_with(seen);
     EXPECT_EQ(verdict_of(judged), Verdict::violated);
     EXPECT_EQ(judged.symptom.kind, SymptomKind::same_samples);
@@ -464,7 +469,8 @@ TEST(SamplesOfAJob, ThatAllRanksShareAreAFinding) {
 
 TEST(SamplesOfAJob, ThatRanksMayShareAreANote) {
   for (const SeenSamples& seen :
-       {SeenSamples{.steps = 3}, SeenSamples{.moves_on = false}, SeenSamples{.calls_in_forward = 2},
+       {SeenSamples{.steps = 3}, SeenSamples{.moves_on = false}, SeenSamples{.batches = 3},
+        SeenSamples{.contribution_of_last = 0.8F}, SeenSamples{.calls_in_forward = 2},
         SeenSamples{.calls_in_forward = -1}, SeenSamples{.group = "mesh_tp"},
         SeenSamples{.group = "ulysses"}}) {
     const JobRecord judged = judged_with(seen);

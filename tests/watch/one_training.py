@@ -1,8 +1,9 @@
 """Four steps under DDP, or STEPS. With FAULT in the environment the loss is computed on the unwrapped module; with
 FAULT_FROM it is so from that step on. SAME_DATA: all ranks see the same samples. SCALED_FROM: gradients are doubled
 on all ranks from that step on. NOISE: they grow by 0.001 with each run; the file counts the runs. PAUSE: seconds in
-each step. CHECKPOINT, COMPILE: so is the module. COUNT: its inputs have a number as a tensor, too. WORKERS: data workers are forked before the ranks meet. END: how the
-ranks end, `_exit` or `kill` (rank 1), or `first`: rank 1 raises before its first step, and its error says SAID, too.
+each step. CHECKPOINT, COMPILE: so is the module. COUNT: its inputs have a number as a tensor, too. SHARDED: by fully_shard, over a mesh
+without names. WORKERS: data workers are forked before the ranks meet. END: how the ranks end, `_exit` or `kill` (rank 1), or
+`first`: rank 1 raises before its first step, and its error says SAID, too.
 TOOL: rank 0 first runs a process of its own that trains."""
 
 import os
@@ -13,6 +14,7 @@ import time
 
 import torch
 import torch.distributed as dist
+import torch.distributed.fsdp
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -48,7 +50,10 @@ if "NOISE" in os.environ:
             runs.write("x")
 if os.environ.get("END") == "first" and dist.get_rank() == 1:
     raise ValueError("bad sample 17" + os.environ.get("SAID", ""))
-wrapped = nn.parallel.DistributedDataParallel(module)
+if "SHARDED" in os.environ:
+    wrapped = torch.distributed.fsdp.fully_shard(module)
+else:
+    wrapped = nn.parallel.DistributedDataParallel(module)
 optimizer = torch.optim.AdamW(module.parameters())
 for step in range(int(os.environ.get("STEPS", "4"))):
     optimizer.zero_grad()

@@ -40,7 +40,7 @@ TEST_P(SameSamples, AreSeen) {
   EXPECT_THAT(same.err, Not(HasSubstr("forward hook")));  // a warning of torch
 }
 
-INSTANTIATE_TEST_SUITE_P(Watched, SameSamples, testing::Values("PLAIN", "COUNT"));
+INSTANTIATE_TEST_SUITE_P(Watched, SameSamples, testing::Values("PLAIN", "COUNT", "SHARDED"));
 INSTANTIATE_TEST_SUITE_P(Soak, SameSamples, testing::Values("CHECKPOINT", "COMPILE"));
 
 TEST_F(WatchCommand, DoesNotSeeTheSameSamplesInOthers) {

@@ -40,7 +40,8 @@ class Data:
 
     def after_forward(self, module, args, kwargs, is_wanted):
         """Copies the inputs of the outermost forward pass of a training, as far as they count samples: trainers
-        pass numbers as tensors without a dimension, too. `kwargs`: None if it raised."""
+        pass numbers as tensors without a dimension, too, and what needs a gradient is activations of a module or stage
+        before. `kwargs`: None if it raised."""
         if self._forwards and self._forwards[-1] is module and self._is_of_model() and kwargs is not None:
             self._count_calls()
         while self._forwards and self._forwards.pop() is not module:
@@ -53,7 +54,7 @@ class Data:
         inputs = [("input %d" % i, value) for i, value in enumerate(args)] + sorted(kwargs.items())
         self._batches.append([(name, value.detach().clone()) for name, value in inputs
                               if isinstance(value, self._torch.Tensor) and value.dim() > 0
-                              and not is_stand_in(value) and not value.is_nested])
+                              and not value.requires_grad and not is_stand_in(value) and not value.is_nested])
 
     def _has_room(self, is_of_training):
         """Passes in evaluation mode are those of an evaluation if others are in training mode."""

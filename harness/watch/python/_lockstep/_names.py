@@ -6,7 +6,7 @@ import weakref
 
 from _lockstep import _precision
 from _lockstep._objects import objects_of
-from _lockstep._placement import has_zero, parts_of_fsdp1, parts_of_pipeline, parts_of_zero
+from _lockstep._placement import has_zero, note_meshes_of_fully_shard, parts_of_fsdp1, parts_of_pipeline, parts_of_zero
 
 # Parts of names that wrappers add: DDP and DataParallel "module." at the beginning, torch.compile
 # "_orig_mod.", FSDP "_fsdp_wrapped_module.", activation checkpoints "_checkpoint_wrapped_module.".
@@ -101,6 +101,7 @@ class Names:
         if has_zero() or any(_is_of_module(parameter) for _, _, parameter in new):
             modules = modules_of_process(self._module_type)
             self.precisions.update(_precision.of_modules(sys.modules["torch"], modules))
+            note_meshes_of_fully_shard(modules)
             parts = parts_of_pipeline()
             parts.update(parts_of_fsdp1(modules))
             zero_parts, copies = parts_of_zero()

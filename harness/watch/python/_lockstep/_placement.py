@@ -24,11 +24,32 @@ class Placement:
             self.local = tensor
 
 
+_meshes_of_shards = set()  # meshes without names that fully_shard divides over
+
+
+def note_meshes_of_fully_shard(modules):
+    """Its parameters lie on a mesh that may have no name, and divide only samples over it."""
+    for module in modules:
+        get_state = getattr(type(module), "_get_fsdp_state", None)
+        group = getattr(get_state(module), "_fsdp_param_group", None) if get_state is not None else None
+        mesh = getattr(getattr(group, "mesh_info", None), "mesh", None)
+        if mesh is not None and mesh.mesh_dim_names is None:
+            _meshes_of_shards.add(mesh)
+
+
+def _names_of_dimensions(mesh):
+    if mesh.mesh_dim_names:
+        return mesh.mesh_dim_names
+    if mesh.ndim == 1 and mesh in _meshes_of_shards:
+        return ["fsdp"]
+    return ["dimension %d" % i for i in range(mesh.ndim)]
+
+
 def _of_dtensor(tensor):
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
     local, mesh, placements = tensor._local_tensor, tensor.device_mesh, tensor.placements
-    names = mesh.mesh_dim_names or ["dimension %d" % i for i in range(mesh.ndim)]
+    names = _names_of_dimensions(mesh)
     partial = [(name, getattr(placement, "reduce_op", "")) for name, placement in zip(names, placements)
                if placement.is_partial()]
     for name, operation in partial:
