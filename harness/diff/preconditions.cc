@@ -81,9 +81,12 @@ std::string difference_of_samples(const Inputs& a, const Inputs& b, bool& is_kno
     is_known = true;
     const Samples of_a = all_of(ranks), of_b = all_of(other->second);
     if (of_a.digest == of_b.digest) continue;
-    return fmt::format(
-        "in A {}; in B {}; {}", in_words(ranks), in_words(other->second),
-        of_a.count == of_b.count ? "not all of these are the same" : "these are not as many");
+    const std::string apart =
+        of_a.count == of_b.count
+            ? "not all of these are the same"
+            : fmt::format("these are {} and {}, since ranks that saw the same count once",
+                          of_a.count, of_b.count);
+    return fmt::format("in A {}; in B {}; {}", in_words(ranks), in_words(other->second), apart);
   }
   return "";
 }
@@ -203,6 +206,22 @@ std::vector<InitialWeight> initial_weights(const WholeTensors& a, const WholeTen
   return weights;
 }
 
+/// "; 1 not compared, such as head.weight: ranks 0 and 1 hold different values of it in B"; empty:
+/// all that both sides have were.
+std::string uncompared_weights_in_words(const WholeTensors& a, const WholeTensors& b) {
+  std::size_t count = 0;
+  std::string first;
+  for (const auto& [key, tensor] : a.all()) {
+    const WholeTensor* const other = key == before_step_key(key.name) ? b.find(key) : nullptr;
+    if (!other || (tensor.problem.empty() && other->problem.empty())) continue;
+    const bool is_of_a = !tensor.problem.empty();
+    if (count++ > 0) continue;
+    first = fmt::format("{}: {} in {}", key.name, is_of_a ? tensor.problem : other->problem,
+                        is_of_a ? "A" : "B");
+  }
+  return count == 0 ? "" : fmt::format("; {} not compared, such as {}", count, first);
+}
+
 }  // namespace
 
 Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& b) {
@@ -225,9 +244,11 @@ Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& 
     return weights;
   }
   weights.likeness = equal == compared ? Likeness::equal : Likeness::rounding;
-  weights.text = equal == compared ? fmt::format("equal, bit for bit: {} tensors", compared)
-                                   : fmt::format("equal up to rounding: {} of {} tensors",
-                                                 compared - equal, compared);
+  weights.text =
+      equal == compared
+          ? fmt::format("equal, bit for bit: {}", counted(compared, "tensor"))
+          : fmt::format("equal up to rounding: {} of {} tensors", compared - equal, compared);
+  weights.text += uncompared_weights_in_words(a, b);
   return weights;
 }
 

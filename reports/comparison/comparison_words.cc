@@ -88,9 +88,20 @@ std::string agreement_in_words(const ComparedPair& diff) {
                             static_cast<std::size_t>(diff.matched) + alone);
 }
 
+/// "unknown: watch both with --data".
+std::string samples_in_words(const ComparedPair& diff) {
+  const auto samples =
+      std::ranges::find(diff.preconditions, Prerequisite::samples, &Precondition::prerequisite);
+  return samples == diff.preconditions.end() ? "unknown" : samples->text;
+}
+
 /// Requires: no tensor is different, and not all is decided.
 std::string undecided_in_words(const ComparedPair& diff) {
   if (diff.steps.empty()) return "no step was observed on both sides";
+  if (!first_undecided(diff) && has_died_alone(diff)) {
+    return fmt::format("{}, but in B {}", agreement_in_words(diff),
+                       plain(diff.sides[1].fault->sentence));
+  }
   if (!first_undecided(diff)) {
     return fmt::format("{}, but {}, which may show too little in so few steps",
                        agreement_in_words(diff),
@@ -291,10 +302,11 @@ Answer answer_by_values(const ComparedPair& diff) {
       return {word, fmt::format("another precision may look the same, and {}: {}",
                                 plain(fmt::format("{}", fmt::join(diff.precisions, ", "))), found)};
     }
-    return {word, may_be_samples(diff) ? "other samples would look the same, and they are unknown "
-                                         "(watch both with --data): " +
-                                             found
-                                       : found};
+    if (may_be_samples(diff)) {
+      return {word, fmt::format("other samples would look the same, and they are {}: {}",
+                                plain(samples_in_words(diff)), found)};
+    }
+    return {word, found};
   }
   return {word, verdict == Verdict::holds ? agreement_in_words(diff) : undecided_in_words(diff)};
 }

@@ -243,6 +243,12 @@ bool is_ended_by_fault(const ComparedPair& diff) {
   return is_ended(b.outcome) && b.fault && !is_ended(a.outcome);
 }
 
+bool has_died_alone(const ComparedPair& diff) {
+  const auto& [a, b] = diff.sides;
+  return b.outcome == SideOutcome::died && b.fault && a.outcome != SideOutcome::died &&
+         !is_ended(a.outcome);
+}
+
 Verdict verdict_of(const ComparedPair& diff) {
   return is_ended_by_fault(diff) ? Verdict::violated : verdict_of_values(diff);
 }
@@ -251,7 +257,7 @@ Verdict verdict_of_values(const ComparedPair& diff) {
   if (is_void(diff) || may_be_samples(diff) || may_be_precision(diff)) return Verdict::undecided;
   if (first_different(diff) || faulty_precondition(diff)) return Verdict::violated;
   const bool is_decided = !diff.steps.empty() && count(diff, Likeness::undecided) == 0 &&
-                          !may_be_hyperparameters(diff) &&
+                          !may_be_hyperparameters(diff) && !has_died_alone(diff) &&
                           std::all_of(diff.steps.begin(), diff.steps.end(),
                                       [](const auto& step) { return step.undecidable.empty(); });
   return is_decided ? Verdict::holds : Verdict::undecided;

@@ -423,6 +423,10 @@ std::int64_t count(const ComparedPair& diff);
 /// are not finite. A signal from outside is none.
 bool is_ended_by_fault(const ComparedPair& diff);
 
+/// Whether a rank of B was killed, and none of A. A signal may come from outside, so it is no fault
+/// of B, and B is not seen to be equal either.
+bool has_died_alone(const ComparedPair& diff);
+
 /// Violated if a tensor is different; holds if all are equal in every step, or apart by rounding
 /// with the same hyperparameters.
 Verdict verdict_of_values(const ComparedPair& diff);

@@ -37,6 +37,9 @@ class SmallJob {
   void observe_module() {
     files_.add(0, 1, "layer", {1}, {Kind::module_output, Phase::pre_forward, 0});
   }
+  void observe_before(int rank, const std::string& parameter, float value) {
+    files_.add(rank, 1, parameter, {value, 3}, {Kind::parameter, Phase::pre_forward, 0});
+  }
   void observe_random_state(int rank, std::int64_t step, float state) {
     files_.add(rank, step, "torch cpu", {state}, {Kind::random_state, Phase::post_step, 0});
   }
@@ -65,12 +68,28 @@ class SmallJob {
   RunRecord run_;
 };
 
-/// What a comparison says of the random states; empty: nothing.
-std::string random_states_of(SmallJob& a, SmallJob& b) {
+/// What a comparison says of a prerequisite; empty: nothing.
+std::string text_of(Prerequisite prerequisite, SmallJob& a, SmallJob& b) {
   for (const Precondition& one : diff_runs(a.side(), b.side(), {}, {}).preconditions) {
-    if (one.prerequisite == Prerequisite::random_states) return one.text;
+    if (one.prerequisite == prerequisite) return one.text;
   }
   return "";
+}
+
+std::string random_states_of(SmallJob& a, SmallJob& b) {
+  return text_of(Prerequisite::random_states, a, b);
+}
+
+TEST(DiffOfJobs, TellsOfWeightsThatRanksDoNotShareAtTheStart) {
+  SmallJob a(2), b(2);
+  for (const int rank : {0, 1}) {
+    for (SmallJob* const job : {&a, &b}) job->observe_before(rank, "w", 0);
+    a.observe_before(rank, "head", 0);
+    b.observe_before(rank, "head", static_cast<float>(rank));
+  }
+  EXPECT_EQ(text_of(Prerequisite::initial_weights, a, b),
+            "equal, bit for bit: 1 tensor; 1 not compared, such as head: ranks 0 and 1 hold "
+            "different values of it in B");
 }
 
 TEST(DiffOfJobs, TellsInWhichPrecisionEachComputed) {

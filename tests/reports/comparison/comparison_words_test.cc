@@ -142,9 +142,25 @@ TEST(ComparedPair, IsVoidIfTheRunsAreNotAlike) {
   }
 }
 
+TEST(ComparedPair, IsUndecidedIfARankOfBAloneWasKilled) {
+  ComparedPair diff = diff_with(Likeness::equal);
+  ASSERT_EQ(verdict_of(diff), Verdict::holds);
+  for (ComparedSide* const side : {&diff.sides[1], &diff.sides[0]}) {
+    side->outcome = SideOutcome::died;
+    side->fault.emplace().sentence = "rank 1 was killed by SIGABRT in step 2.";
+    const bool is_alone = side == &diff.sides[1];
+    EXPECT_EQ(verdict_of(diff), is_alone ? Verdict::undecided : Verdict::holds);
+    if (!is_alone) continue;
+    EXPECT_THAT(verdict_in_words(diff), HasSubstr("UNDECIDED: equal"));
+    EXPECT_THAT(verdict_in_words(diff),
+                HasSubstr("but in B rank 1 was killed by SIGABRT in step 2"));
+  }
+}
+
 TEST(ComparedPair, DoesNotBlameTheTrainingForUnknownSamples) {
   ComparedPair diff = diff_with(Likeness::different);
-  diff.preconditions[1].likeness = Likeness::undecided;
+  diff.preconditions[1] = {Prerequisite::samples, Likeness::undecided,
+                           "unknown: watch both with --data"};
   EXPECT_TRUE(may_be_samples(diff));
   EXPECT_EQ(verdict_of(diff), Verdict::undecided);
   EXPECT_THAT(verdict_in_words(diff), HasSubstr("watch both with --data"));
