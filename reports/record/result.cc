@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "reports/base/names.h"
 #include "reports/record/alike_failures.h"
@@ -74,13 +75,16 @@ std::string text_of(const Symptom& symptom) {
 /// The finding behind the symptom if values are scaled copies of the reference's; otherwise null.
 const Finding* scaled_finding(const CellRecord& cell) {
   constexpr double kSameDirection = 0.9999;
+  constexpr double kNoFactor = 5e-3;  // the value moved a little: nothing scaled it
   for (const ClaimResult& result : cell.results) {
     for (const Finding& finding : result.findings) {
       const bool is_told =
           cell.symptom.kind == SymptomKind::agree_but_wrong && finding.claim.kind &&
           finding.claim.predicate == Predicate::equal_reference &&
           finding.step == cell.symptom.step && finding.tensor == cell.symptom.tensor;
-      if (is_told && finding.ratio && finding.cosine.value_or(0) > kSameDirection) return &finding;
+      const bool is_scaled = finding.ratio && std::abs(*finding.ratio - 1) > kNoFactor &&
+                             finding.cosine.value_or(0) > kSameDirection;
+      if (is_told && is_scaled) return &finding;
     }
   }
   return nullptr;

@@ -97,6 +97,14 @@ TEST(Result, OfAFixThatRegressedIsAFailureAndNoFalseAlarm) {
   }
 }
 
+TEST(Result, OfValuesThatMovedALittleNamesNoFactor) {
+  CellRecord cell = summed();
+  cell.results[0].findings[0].ratio = 1.00004;
+  cell.symptom.text = "ranks agree but are wrong from step 1 on: weight";
+  EXPECT_THAT(console_of(cell), StartsWith("FAILED: regressed (fixed, must be right): ranks agree "
+                                           "but are wrong from step 1 on: weight\n"));
+}
+
 TEST(Result, OfABugThatDidNotShowIsNotFound) {
   CellRecord cell = literal_buggy();
   cell.verdict = CellVerdict::missed;
