@@ -51,6 +51,13 @@ endforeach()
 
 lockstep_soak(healthy scenarios_of_each_kind_of_finding
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/scenarios/kinds_of_findings.sh ${lockstep})
+# What the judge says of cells whose names are hidden, and of jobs with the errors of other tools' evaluations.
+foreach(seed RANGE 1 3)
+  lockstep_soak(random hidden_cells FIRST_SEED ${seed} COMMAND ${LOCKSTEP_PYTHON}
+    ${CMAKE_CURRENT_SOURCE_DIR}/trial/blind_trial.py ${lockstep} --cells 200 --seed ${seed})
+endforeach()
+lockstep_soak(healthy jobs_of_other_lists COMMAND ${LOCKSTEP_PYTHON}
+              ${CMAKE_CURRENT_SOURCE_DIR}/others/table.py ${lockstep} ${LOCKSTEP_PYTHON})
 lockstep_soak(healthy neon COMMAND ${PROJECT_SOURCE_DIR}/ci/neon)
 lockstep_soak(lint sources_without_torch_are_tidy COMMAND ${PROJECT_SOURCE_DIR}/ci/lint)
 foreach(portion 1 2)
