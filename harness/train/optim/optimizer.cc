@@ -4,12 +4,33 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
+#include <fmt/format.h>
 
+#include <cstddef>
+#include <set>
 #include <utility>
 
 #include "reports/base/error.h"
 
 namespace lockstep {
+
+namespace {
+
+/// Requires as many tensors of a parameter as `sizes` has: of SGD 0, of AdamW 0 or 3.
+void require_state(const OptimizerState& state, std::size_t parameters,
+                   const std::set<std::size_t>& sizes) {
+  if (state.size() != parameters) {
+    throw internal_error(
+        fmt::format("a state of {} parameters for an optimizer of {}", state.size(), parameters));
+  }
+  for (const std::vector<at::Tensor>& tensors : state) {
+    if (sizes.contains(tensors.size())) continue;
+    throw internal_error(fmt::format(
+        "a state with {} tensors of a parameter is another optimizer's", tensors.size()));
+  }
+}
+
+}  // namespace
 
 Sgd::Sgd(std::vector<at::Tensor> parameters, double learning_rate)
     : parameters_(std::move(parameters)), learning_rate_(learning_rate) {}
@@ -20,6 +41,10 @@ void Sgd::step() {
     if (parameter.grad().defined()) parameter.add_(parameter.grad(), -learning_rate_);
   }
 }
+
+OptimizerState Sgd::state() const { return OptimizerState(parameters_.size()); }
+
+void Sgd::load_state(const OptimizerState& state) { require_state(state, parameters_.size(), {0}); }
 
 AdamW::AdamW(std::vector<at::Tensor> parameters, double learning_rate, const AdamWOptions& options)
     : parameters_(std::move(parameters)),
@@ -46,6 +71,25 @@ void AdamW::step_one(at::Tensor& parameter, State& state) const {
                     /*max_exp_avg_sqs=*/{}, state.step, learning_rate_, options_.beta1,
                     options_.beta2, options_.weight_decay, options_.eps, /*amsgrad=*/false,
                     /*maximize=*/false);
+}
+
+OptimizerState AdamW::state() const {
+  OptimizerState copies(states_.size());
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const State& state = states_[i];
+    if (!state.step.defined()) continue;
+    copies[i] = {state.step.clone(), state.exp_avg.clone(), state.exp_avg_sq.clone()};
+  }
+  return copies;
+}
+
+void AdamW::load_state(const OptimizerState& state) {
+  require_state(state, parameters_.size(), {0, 3});
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    states_[i] = State{};
+    if (state[i].empty()) continue;
+    states_[i] = {state[i][0].clone(), state[i][1].clone(), state[i][2].clone()};
+  }
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name,

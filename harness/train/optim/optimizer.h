@@ -8,6 +8,10 @@
 
 namespace lockstep {
 
+/// The tensors of an optimizer's state, for each of its parameters in order. AdamW's are `step`,
+/// `exp_avg` and `exp_avg_sq`, none before a parameter's first step; SGD has none.
+using OptimizerState = std::vector<std::vector<at::Tensor>>;
+
 /// Updates parameters by their gradients, in place and outside autograd. A parameter without a
 /// gradient is skipped. Gradients are read and not dropped. Does not communicate.
 class Optimizer {
@@ -18,6 +22,12 @@ class Optimizer {
 
   /// From the next step on, for all parameters; for schedules.
   virtual void set_learning_rate(double learning_rate) = 0;
+
+  /// Copies, for a checkpoint.
+  virtual OptimizerState state() const = 0;
+  /// Copies `state` in the place of the present one. Throws Error (internal) if it is that of
+  /// another number of parameters, or of another kind of optimizer.
+  virtual void load_state(const OptimizerState& state) = 0;
 };
 
 /// torch.optim.SGD without momentum: p -= learning_rate * grad.
@@ -26,6 +36,8 @@ class Sgd : public Optimizer {
   Sgd(std::vector<at::Tensor> parameters, double learning_rate);
   void step() override;
   void set_learning_rate(double learning_rate) override { learning_rate_ = learning_rate; }
+  OptimizerState state() const override;
+  void load_state(const OptimizerState& state) override;
 
  private:
   std::vector<at::Tensor> parameters_;
@@ -49,6 +61,8 @@ class AdamW : public Optimizer {
   AdamW(std::vector<at::Tensor> parameters, double learning_rate, const AdamWOptions& options = {});
   void step() override;
   void set_learning_rate(double learning_rate) override { learning_rate_ = learning_rate; }
+  OptimizerState state() const override;
+  void load_state(const OptimizerState& state) override;
 
  private:
   /// State of one parameter: undefined until needed. Names follow Python's state.

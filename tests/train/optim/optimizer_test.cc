@@ -149,5 +149,40 @@ TEST(AdamW, CountsAParametersStepsFromItsFirstGradient) {
   EXPECT_FALSE(at::equal(early[3], alone[3]));
 }
 
+TEST(OptimizerState, OfAdamWGoesOnWhereItWasSaved) {
+  const std::vector<at::Tensor> straight = parameters(at::kFloat);
+  const std::vector<at::Tensor> resumed = parameters(at::kFloat);
+  AdamW one(straight, 0.05);
+  AdamW before(resumed, 0.05);
+  for (int step = 0; step < 3; ++step) {
+    one.step();
+    before.step();
+  }
+  AdamW after(resumed, 0.05);
+  after.load_state(before.state());
+  before.step();  // of a copy: it does not change what was loaded
+  const c10::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < resumed.size(); ++i) at::Tensor(resumed[i]).copy_(straight[i]);
+  one.step();
+  after.step();
+  expect_equal(resumed, straight);
+}
+
+TEST(OptimizerState, IsEmptyBeforeTheFirstStep) {
+  AdamW adamw(parameters(at::kFloat), 0.05);
+  adamw.step();
+  adamw.load_state(AdamW(parameters(at::kFloat), 0.05).state());
+  EXPECT_THAT(adamw.state(), testing::Each(testing::IsEmpty()));
+}
+
+TEST(OptimizerState, OfAnotherOptimizerIsRefused) {
+  AdamW adamw(parameters(at::kFloat), 0.05);
+  Sgd sgd(parameters(at::kFloat), 0.05);
+  adamw.step();
+  EXPECT_THROW(sgd.load_state(adamw.state()), Error);
+  EXPECT_THROW(adamw.load_state({}), Error);
+  sgd.load_state(sgd.state());
+}
+
 }  // namespace
 }  // namespace lockstep
