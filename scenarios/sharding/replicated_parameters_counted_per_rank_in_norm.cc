@@ -68,7 +68,8 @@ void train(Rank& rank) {
                   average_each(rank.group(), whole);
                   rank.at_branch();
                   const std::vector<at::Tensor> all = sharded.parameters();
-                  std::vector<at::Tensor> shards(all.begin(), all.end() - whole.size());
+                  std::vector<at::Tensor> shards = all;
+                  shards.resize(all.size() - whole.size());  // whole parameters come last
                   clip_grads_with_norm(
                       all, kMaxNorm,
                       norm_of_all(rank, total_grad_norm(shards), total_grad_norm(whole)));

@@ -25,11 +25,11 @@ int parts(const Cell& cell) { return columns_of_mesh(cell); }
 
 /// The summed error of a rank's part of the sequence of its row, over the tokens of the part.
 at::Tensor loss_of_part(Rank& rank, const MicroBatch& batch, const Module::Forward& forward) {
-  const auto [row, part] = place_in_mesh(batch.owner, rank.world_size(), parts(rank.cell()));
+  const MeshPlace place = place_in_mesh(batch.owner, rank.world_size(), parts(rank.cell()));
   const std::int64_t length = kTokens * parts(rank.cell());
-  const MicroBatch sequence{row, batch.step};
+  const MicroBatch sequence{place.row, batch.step};
   const auto of_part = [&](const at::Tensor& whole) {
-    return whole.narrow(0, part * kTokens, kTokens);
+    return whole.narrow(0, place.column * kTokens, kTokens);
   };
   const at::Tensor target = normal_input(rank, sequence, 2'000'000, {length, kOutputs});
   const at::Tensor input = normal_input(rank, sequence, 1'000'000, {length, kFeatures});
