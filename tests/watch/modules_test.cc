@@ -8,6 +8,7 @@
 
 #include "tests/command.h"
 #include "tests/watch/torchrun.h"
+#include "tests/watch/watch_command.h"
 
 namespace lockstep {
 namespace {
@@ -42,6 +43,13 @@ TEST(ModulesUnderWatch, AreObservedOnRequestAlone) {
   // Names of modules are selected as those of parameters.
   EXPECT_THAT(said("--out others --modules --tensors weight"),
               Not(HasSubstr("outputs of modules")));
+}
+
+TEST_F(WatchCommand, LeavesOutOutputsThatACollectiveHasYetToFill) {
+  const Outcome outcome = watch("--modules", two_ranks("row_parallel_training"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("parameters compared on 2 of 2 ranks, 4 steps"));
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("outputs of modules were observed"));
 }
 
 }  // namespace

@@ -49,6 +49,8 @@ def _of_dtensor(tensor):
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
     local, mesh, placements = tensor._local_tensor, tensor.device_mesh, tensor.placements
+    if hasattr(type(local), "__tensor_flatten__"):  # such as one that a collective has yet to fill
+        return Placement(None, reason="a DTensor of a tensor subclass, %s" % type(local).__name__)
     names = _names_of_dimensions(mesh)
     partial = [(name, getattr(placement, "reduce_op", "")) for name, placement in zip(names, placements)
                if placement.is_partial()]
