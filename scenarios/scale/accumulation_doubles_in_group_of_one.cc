@@ -157,7 +157,7 @@ Scenario accumulation_doubles_in_group_of_one() {
           "every micro-batch doubles what was there.",
       .origin =
           {"Megatron-LM, Fast-LLM",
-           "NVIDIA/Megatron-LM#6660 (2026-08-19), #6773; ServiceNow/Fast-LLM#551 (2026-06-30)",
+           "NVIDIA/Megatron-LM#6660 (2026-08-19); ServiceNow/Fast-LLM#551 (2026-06-30)",
            "a buffer that each micro-batch is reduced into, with one rank or two to shard over, "
            "and replicas; Fast-LLM's copy in place of the sum",
            "experts, whose groups are those of one rank there; the issue's recurrence, in which "

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <utility>
 
+#include "harness/train/optim/optimizer_state.h"
+
 namespace lockstep {
 
 namespace {
@@ -58,6 +60,21 @@ void Muon::step() {
   const c10::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (parameters_[i].grad().defined()) step_one(parameters_[i], momenta_[i]);
+  }
+}
+
+OptimizerState Muon::state() const {
+  OptimizerState copies(momenta_.size());
+  for (std::size_t i = 0; i < momenta_.size(); ++i) {
+    if (momenta_[i].defined()) copies[i] = {momenta_[i].clone()};
+  }
+  return copies;
+}
+
+void Muon::load_state(const OptimizerState& state) {
+  require_state(state, parameters_.size(), {0, 1});
+  for (std::size_t i = 0; i < momenta_.size(); ++i) {
+    momenta_[i] = state[i].empty() ? at::Tensor() : state[i][0].clone();
   }
 }
 

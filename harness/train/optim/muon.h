@@ -46,6 +46,9 @@ class Muon : public Optimizer {
        Orthogonalise orthogonalise = {});
   void step() override;
   void set_learning_rate(double learning_rate) override { learning_rate_ = learning_rate; }
+  /// Of each parameter that had a gradient, `momentum_buffer`.
+  OptimizerState state() const override;
+  void load_state(const OptimizerState& state) override;
 
  private:
   void step_one(at::Tensor& parameter, at::Tensor& momentum) const;

@@ -4,33 +4,13 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
-#include <fmt/format.h>
 
 #include <cstddef>
-#include <set>
 #include <utility>
 
-#include "reports/base/error.h"
+#include "harness/train/optim/optimizer_state.h"
 
 namespace lockstep {
-
-namespace {
-
-/// Requires as many tensors of a parameter as `sizes` has: of SGD 0, of AdamW 0 or 3.
-void require_state(const OptimizerState& state, std::size_t parameters,
-                   const std::set<std::size_t>& sizes) {
-  if (state.size() != parameters) {
-    throw internal_error(
-        fmt::format("a state of {} parameters for an optimizer of {}", state.size(), parameters));
-  }
-  for (const std::vector<at::Tensor>& tensors : state) {
-    if (sizes.contains(tensors.size())) continue;
-    throw internal_error(fmt::format(
-        "a state with {} tensors of a parameter is another optimizer's", tensors.size()));
-  }
-}
-
-}  // namespace
 
 Sgd::Sgd(std::vector<at::Tensor> parameters, double learning_rate)
     : parameters_(std::move(parameters)), learning_rate_(learning_rate) {}

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "harness/train/nn/module.h"
+#include "harness/train/optim/muon.h"
 #include "reports/base/error.h"
 #include "tests/train/helpers.h"
 
@@ -149,16 +150,27 @@ TEST(AdamW, CountsAParametersStepsFromItsFirstGradient) {
   EXPECT_FALSE(at::equal(early[3], alone[3]));
 }
 
-TEST(OptimizerState, OfAdamWGoesOnWhereItWasSaved) {
-  const std::vector<at::Tensor> straight = parameters(at::kFloat);
-  const std::vector<at::Tensor> resumed = parameters(at::kFloat);
-  AdamW one(straight, 0.05);
-  AdamW before(resumed, 0.05);
+/// Those of `all` that are matrices, as Muon needs them.
+std::vector<at::Tensor> matrices(std::vector<at::Tensor> all) {
+  std::erase_if(all, [](const at::Tensor& one) { return one.dim() != 2; });
+  return all;
+}
+
+template <class One>
+class StateOf : public testing::Test {};
+using OptimizersWithState = testing::Types<AdamW, Muon>;
+TYPED_TEST_SUITE(StateOf, OptimizersWithState);
+
+TYPED_TEST(StateOf, GoesOnWhereItWasSaved) {
+  const std::vector<at::Tensor> straight = matrices(parameters(at::kFloat));
+  const std::vector<at::Tensor> resumed = matrices(parameters(at::kFloat));
+  TypeParam one(straight, 0.05);
+  TypeParam before(resumed, 0.05);
   for (int step = 0; step < 3; ++step) {
     one.step();
     before.step();
   }
-  AdamW after(resumed, 0.05);
+  TypeParam after(resumed, 0.05);
   after.load_state(before.state());
   before.step();  // of a copy: it does not change what was loaded
   const c10::NoGradGuard no_grad;
