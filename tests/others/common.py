@@ -2,18 +2,23 @@
 
 import os
 import sys
+from collections import OrderedDict
+from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 from torch.distributed.tensor import Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn.parallel import DistributedDataParallel
 
 RANK, WORLD = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 BUG = sys.argv[1:2] == ["bug"]
 STEPS = 6
+OWNERS = [RANK] if WORLD > 1 else [0, 1]  # whose losses this process computes: one process has those of two ranks
 
 
 def start() -> None:
@@ -48,6 +53,30 @@ def sequences(step: int) -> tuple[torch.Tensor, torch.Tensor]:
     return draw(step, 4, 8, 16), part(draw(1000 + step, 4, 8, 16), 1)
 
 
+def regression(owner: int, step: int, rows: int, inputs: int, outputs: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Inputs and targets of rank `owner`."""
+    seed = 100 * step + owner
+    return draw(seed, rows, inputs), draw(100_000 + seed, rows, outputs)
+
+
+def backward(loss_of: Callable[[int, int], torch.Tensor], step: int) -> None:
+    """From the loss of this rank, or in one process from the mean of the losses of all."""
+    for owner in OWNERS:
+        (loss_of(owner, step) / len(OWNERS)).backward()
+
+
+def replicated(model: nn.Module, **options: object) -> nn.Module:
+    return DistributedDataParallel(model, **options) if WORLD > 1 else model
+
+
+def sharded(model: nn.Module, *inner: nn.Module, **options: object) -> None:
+    """Shards by rows over all ranks: FSDP2."""
+    if WORLD > 1:
+        mesh = init_device_mesh("cpu", (WORLD,))
+        for module in (*inner, model):
+            fully_shard(module, mesh=mesh, **options)
+
+
 def mean_square(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return (output - target).square().mean()
 
@@ -64,6 +93,12 @@ def reduce_gradients(model: nn.Module) -> None:
     for parameter in model.parameters():
         add_up(parameter.grad)
         parameter.grad /= WORLD
+
+
+def two_layers(inputs: int = 3, hidden: int = 5, outputs: int = 2) -> nn.Sequential:
+    torch.manual_seed(0)
+    layers = {"up": nn.Linear(inputs, hidden), "tanh": nn.Tanh(), "down": nn.Linear(hidden, outputs)}
+    return nn.Sequential(OrderedDict(layers))
 
 
 def perceptron(width: int = 32) -> nn.Sequential:

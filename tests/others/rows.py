@@ -1,4 +1,4 @@
-"""The errors of both lists: their threads, mechanisms, and what the papers report."""
+"""The errors of both papers: their threads, mechanisms, and what the papers report. The faults of the catalogue."""
 
 import dataclasses
 
@@ -14,6 +14,8 @@ class Row:
     note: str = ""
     ranks: int = 2
     has_checkpoint: bool = False
+    options: tuple[str, ...] = ("--data", "--modules")  # of `lockstep watch`
+    variant: str = ""
 
 
 GITHUB = "https://github.com"
@@ -113,4 +115,46 @@ TTRACE = [
     megatron(1304, "layers that do not divide by the stages are left out", ALIKE),
     megatron(290, "with checkpoints of several layers each layer gets the input of the chunk", ALIKE, "pull"),
     transformer_engine(1616, "the weight's gradient reads a buffer before the gathered tokens are there", ALIKE),
+]
+
+
+def catalogue(cell: str, *options: str) -> Row:
+    name, variant = cell.split("/")
+    return Row(name, "catalogue", name.replace("-", "_"), "", "", "", options=("--data", *options), variant=variant)
+
+
+BUFFERS = "--also", "buffers"
+
+CATALOGUE = [
+    catalogue("loss-on-unwrapped-module/bypass"),
+    catalogue("gradients-clipped-before-reduction/clipped-before"),
+    catalogue("missing-gradients-skipped-in-reduction/skip-missing"),
+    catalogue("uneven-shards-averaged-alike/taken-for-batch-mean"),
+    catalogue("adapters-added-after-wrapper/adapters-after-wrap"),
+    catalogue("unfrozen-after-wrap/unfrozen-after-wrap"),
+    catalogue("parameter-replaced-after-wrap/converted-and-back"),
+    catalogue("no-sync-off-by-one/first-reduced"),
+    catalogue("averaged-twice/loss-divided"),
+    catalogue("token-mean-per-rank/own-count"),
+    catalogue("accumulation-mean-of-means/own-counts"),
+    catalogue("all-reduce-inside-the-loss/plain-all-reduce"),
+    catalogue("scheduler-stepped-once-per-process/stepped-once-per-process"),
+    catalogue("partial-accumulation-window/divided-by-configured"),
+    catalogue("group-of-one-never-reduces/reduced-over-rows"),
+    catalogue("router-bias-from-local-counts/own-counts", *BUFFERS),
+    catalogue("running-normaliser-per-rank/own-statistics", *BUFFERS),
+    catalogue("sequence-parallel-norm-gradients-not-reduced/norms-not-reduced"),
+    catalogue("adapter-factor-not-reduced/factors-not-reduced"),
+    catalogue("expert-gradient-scale/divided-by-holders"),
+    catalogue("pipeline-gradient-not-normalised/loss-divided-after-schedule"),
+    catalogue("whole-matrix-optimizer-on-shard/shard-orthogonalised"),
+    catalogue("same-batch-on-every-rank/sampler-of-one-rank"),
+    catalogue("optimizer-holds-stale-parameters/built-before-sharding"),
+    catalogue("ignored-module-never-synchronised/never-synchronised"),
+    catalogue("clip-by-local-shard-norm/clipped-by-own-norm"),
+    catalogue("step-skipped-on-one-rank/skipped-locally"),
+    catalogue("skip-decided-by-one-rank/decided-by-rank-0"),
+    catalogue("collective-order-differs-same-shapes/arrival-order"),
+    catalogue("batch-norm-updated-again-by-checkpoint/run-twice", *BUFFERS),
+    catalogue("recomputed-tile-draws-another-dropout-mask/not-restored"),
 ]

@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PAGE = ROOT / "docs/others.md"
 BEGIN, END = "<!-- others: tests/others/table.py -->\n", "<!-- /others -->\n"
-OPTIONS = ["--data", "--modules", "--stall", "15", "--on-stall", "kill"]
+OPTIONS = ["--stall", "15", "--on-stall", "kill"]
 
 
 @dataclasses.dataclass
@@ -57,7 +57,7 @@ class Lockstep:
         extra = [f"{folder}.dcp"] if row.has_checkpoint else []
         job = str((HERE / row.folder / f"{row.job}.py").relative_to(ROOT))
         if not pathlib.Path(folder).exists():
-            self.run("watch", "--out", folder, *OPTIONS, "--", *start, job, mode, *extra)
+            self.run("watch", "--out", folder, *OPTIONS, *row.options, "--", *start, job, mode, *extra)
         return folder
 
     def report(self, folder: str) -> dict:
@@ -78,11 +78,15 @@ def found(kind: str, step: int, where: str) -> str:
     return f"[{kind}](findings/{kind}.md) in step {step}, {where}"
 
 
+def at_line(place: str) -> str:
+    return f" at line {place.split(':')[-1]}" if place else ""
+
+
 def causes(job: dict) -> list[str]:
     """The kinds of findings about reductions, and wrappers that were bypassed."""
     kinds = {finding["kind"]: None for result in job["results"] if result["claim"]["predicate"] == "reduce_over_ranks"
              for finding in result["findings"]}
-    bypassed = [f"{one['wrapper']} {one['reason']} at line {one['place'].split(':')[-1]}"
+    bypassed = [f"{one['wrapper']} {one['reason'].replace('_', ' ')}{at_line(one['place'])}"
                 for one in job["unreduced"] if one["explains"]]
     return bypassed or [f"[{kind}](findings/{kind}.md)" for kind in kinds]
 
@@ -181,14 +185,14 @@ def answered(lockstep: Lockstep, rows: list[Row]) -> dict[str, Answer]:
     return answers
 
 
-def write(tables: str) -> None:
-    text = PAGE.read_text()
-    before, rest = text.split(BEGIN)
-    PAGE.write_text(before + BEGIN + tables + END + rest.split(END)[1])
+def write(page: pathlib.Path, begin: str, tables: str, end: str) -> None:
+    before, rest = page.read_text().split(begin)
+    page.write_text(before + begin + tables + end + rest.split(end)[1])
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def asked_for(description: str) -> tuple[argparse.Namespace, Lockstep]:
+    """The arguments, and the program that they name."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--out", default="")
@@ -196,7 +200,18 @@ def main() -> int:
     parser.add_argument("python", nargs="?", default=sys.executable)
     asked = parser.parse_args()
     out = asked.out or tempfile.mkdtemp(prefix="others-")
-    lockstep = Lockstep(asked.program, asked.python, pathlib.Path(out).resolve())
+    return asked, Lockstep(asked.program, asked.python, pathlib.Path(out).resolve())
+
+
+def exit_status(wrong: list[str]) -> int:
+    """1 if Lockstep finds something in a right job."""
+    for one in wrong:
+        print(f"a right job: {one}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def main() -> int:
+    asked, lockstep = asked_for(__doc__)
     chosen = [[row for row in rows if asked.only in row.name] for rows in (TRAINCHECK, TTRACE)]
     answers = answered(lockstep, [row for rows in chosen for row in rows])
     tables = "\n".join(table(title, last, rows, answers) for title, last, rows in (
@@ -204,11 +219,8 @@ def main() -> int:
         ("Bugs of TTrace's kinds", "first module, in the same layout | in TTrace's list?", chosen[1])) if rows)
     print(tables)
     if asked.write:
-        write(tables)
-    wrong = [answer.wrong for answer in answers.values() if answer.wrong]
-    for one in wrong:
-        print(f"a right job: {one}", file=sys.stderr)
-    return 1 if wrong else 0
+        write(PAGE, BEGIN, tables, END)
+    return exit_status([answer.wrong for answer in answers.values() if answer.wrong])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Runs faults of the catalogue in C++ and in Python, and prints what Lockstep says of both as a table.
+
+    tests/others/catalogue_table.py [--write] [--only NAME] [--out DIR] [PROGRAM [PYTHON]]
+
+Arguments are those of table.py; --write puts the table into docs/detection.md. Each job runs three times: `job.py ok`
+in one process and on the ranks, and `job.py bug` on the ranks. Exits with 1 if Lockstep finds something in a right job.
+"""
+
+import dataclasses
+import fractions
+import json
+import pathlib
+import sys
+
+from rows import CATALOGUE, Row
+from table import ROOT, Lockstep, asked_for, exit_status, right_job, said_by_diff, said_by_watch, write
+
+PAGE = ROOT / "docs/detection.md"
+BEGIN, END = "<!-- python: tests/others/catalogue_table.py -->\n", "<!-- /python -->\n"
+HEAD = "| fault | in C++ | in Python, `watch` alone | in Python, `diff` | same? |\n|---|---|---|---|---|\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """What breaks a kind of claim in its first step."""
+
+    step: int
+    tensors: tuple[str, ...]
+    multiple: dict | None
+
+    def in_words(self) -> str:
+        more = f" and {len(self.tensors) - 1} more" if len(self.tensors) > 1 else ""
+        return f"step {self.step}, `{self.tensors[0]}`{more}{self.ratio()}"
+
+    def ratio(self) -> str:
+        if self.multiple is None:
+            return ""
+        factor = fractions.Fraction(self.multiple["factor"]).limit_denominator(1000)
+        causes = self.multiple["causes"]  # the most likely one first
+        return f", times {factor}" + (f" ({causes[0]['kind']})" if causes else "")
+
+
+@dataclasses.dataclass
+class Answer:
+    cpp: str
+    watch: str
+    diff: str
+    differs: list[str]
+    wrong: str = ""
+
+
+def first_fault(results: list[dict], predicate: str) -> Fault | None:
+    """The first step in which gradients or parameters break claims with `predicate`."""
+    claims = [result for result in results if result["claim"]["predicate"] == predicate
+              and result["claim"]["kind"] in ("gradient", "parameter") and result["findings"]]
+    findings = [finding for result in claims for finding in result["findings"] if finding["tensors"]]
+    if not findings:
+        return None
+    first = min(findings, key=lambda finding: finding["step"])
+    alike = [one for one in findings if (one["claim"], one["step"]) == (first["claim"], first["step"])]
+    tensors = dict.fromkeys(name for finding in alike for name in finding["tensors"])
+    return Fault(first["step"], tuple(tensors), first["multiple"])
+
+
+def scenario_results(lockstep: Lockstep, row: Row) -> tuple[list[dict], str]:
+    """The results of the variant in C++, and its symptom."""
+    folder = f"{lockstep.out}/{row.job}/cpp"
+    if not pathlib.Path(folder).exists():
+        lockstep.run("run", f"{row.name}/{row.variant}", "--ranks", str(row.ranks), "--out", folder)
+    cells = json.loads(pathlib.Path(folder, "record.json").read_text())["cells"]
+    cell = next(one for one in cells if one["cell"]["variant"] == row.variant)
+    return cell["results"], cell["symptom"]["kind"]
+
+
+def compared(what: str, cpp: Fault | None, python: Fault | None) -> list[str]:
+    """What differs between both."""
+    if cpp is None or python is None:
+        return [] if cpp is python else [f"{what}: only in {'Python' if cpp is None else 'C++'}"]
+    differs = []
+    if cpp.step != python.step:
+        differs.append(f"{what}: step")
+    if set(cpp.tensors) != set(python.tensors):
+        differs.append(f"{what}: tensors")
+    return differs + ([f"{what}: ratio"] if cpp.ratio() != python.ratio() else [])
+
+
+def in_cpp(symptom: str, ranks: Fault | None, reference: Fault | None) -> str:
+    parts = [f"{name}: {fault.in_words()}" for name, fault in (("ranks", ranks), ("reference", reference)) if fault]
+    return "; ".join([symptom, *parts])
+
+
+def buffers_apart(job: dict) -> str:
+    """What a watch says of buffers that differ, which is a note and no finding."""
+    return "; note: buffers differ" if any(note.startswith("buffers differ") for note in job["notes"]) else ""
+
+
+def in_diff(pair: dict, fault: Fault | None) -> str:
+    if fault is None:
+        return said_by_diff(pair)[0]
+    kind = pair["result"]["findings"][0]["kind"]
+    return f"[{kind}](findings/{kind}.md) in {fault.in_words()}"
+
+
+def ask(lockstep: Lockstep, row: Row) -> Answer:
+    one = lockstep.watch(row, "ok")
+    right, bug = (lockstep.watch(row, mode, ranks=row.ranks) for mode in ("ok", "bug"))
+    results, symptom = scenario_results(lockstep, row)
+    job, pair = lockstep.report(bug), lockstep.diff(one, bug)
+    expected = [first_fault(results, predicate) for predicate in ("agree_across_ranks", "equal_reference")]
+    by_watch = first_fault(job["results"], "agree_across_ranks")
+    by_diff = first_fault([pair["result"]], "equal_reference")
+    differs = compared("ranks", expected[0], by_watch) + compared("reference", expected[1], by_diff)
+    return Answer(in_cpp(symptom, *expected), said_by_watch(lockstep, bug)[0] + buffers_apart(job),
+                  in_diff(pair, by_diff), differs, right_job(lockstep, row, right, one))
+
+
+def line(row: Row, answer: Answer) -> str:
+    same = "no: " + ", ".join(answer.differs) if answer.differs else "yes"
+    return "| " + " | ".join([f"`{row.name}/{row.variant}`", answer.cpp, answer.watch, answer.diff, same]) + " |\n"
+
+
+def table(answers: dict[Row, Answer]) -> str:
+    same = sum(not answer.differs for answer in answers.values())
+    told = f"{len(answers)} faults: {same} are found alike in C++ and in Python.\n\n"
+    return told + HEAD + "".join(line(row, answer) for row, answer in answers.items())
+
+
+def main() -> int:
+    asked, lockstep = asked_for(__doc__)
+    answers = {}
+    for row in CATALOGUE:
+        if asked.only in row.name:
+            print(row.name, file=sys.stderr)
+            answers[row] = ask(lockstep, row)
+    print(table(answers))
+    if asked.write:
+        write(PAGE, BEGIN, table(answers), END)
+    return exit_status([answer.wrong for answer in answers.values() if answer.wrong])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
