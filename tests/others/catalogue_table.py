@@ -20,6 +20,16 @@ PAGE = ROOT / "docs/detection.md"
 BEGIN, END = "<!-- python: tests/others/catalogue_table.py -->\n", "<!-- /python -->\n"
 HEAD = "| fault | in C++ | in Python, `watch` alone | in Python, `diff` | same? |\n|---|---|---|---|---|\n"
 
+# What breaks which claims: predicate and kinds of tensors. `diff` compares no buffers.
+AMONG_RANKS, TO_REFERENCE = "agree_across_ranks", "equal_reference"
+TRAINED, BUFFERS = ("gradient", "parameter"), ("buffer",)
+FAULTS = {
+    "ranks": (AMONG_RANKS, TRAINED),
+    "buffers on ranks": (AMONG_RANKS, BUFFERS),
+    "reference": (TO_REFERENCE, TRAINED),
+    "buffers of the reference": (TO_REFERENCE, BUFFERS),
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
@@ -50,10 +60,10 @@ class Answer:
     wrong: str = ""
 
 
-def first_fault(results: list[dict], predicate: str) -> Fault | None:
-    """The first step in which gradients or parameters break claims with `predicate`."""
+def first_fault(results: list[dict], predicate: str, kinds: tuple[str, ...]) -> Fault | None:
+    """The first step that breaks claims with `predicate` about `kinds`."""
     claims = [result for result in results if result["claim"]["predicate"] == predicate
-              and result["claim"]["kind"] in ("gradient", "parameter") and result["findings"]]
+              and result["claim"]["kind"] in kinds]
     findings = [finding for result in claims for finding in result["findings"] if finding["tensors"]]
     if not findings:
         return None
@@ -61,6 +71,10 @@ def first_fault(results: list[dict], predicate: str) -> Fault | None:
     alike = [one for one in findings if (one["claim"], one["step"]) == (first["claim"], first["step"])]
     tensors = dict.fromkeys(name for finding in alike for name in finding["tensors"])
     return Fault(first["step"], tuple(tensors), first["multiple"])
+
+
+def faults(results: list[dict]) -> dict[str, Fault | None]:
+    return {what: first_fault(results, *claims) for what, claims in FAULTS.items()}
 
 
 def scenario_results(lockstep: Lockstep, row: Row) -> tuple[list[dict], str]:
@@ -85,14 +99,8 @@ def compared(what: str, cpp: Fault | None, python: Fault | None) -> list[str]:
     return differs + ([f"{what}: ratio"] if cpp.ratio() != python.ratio() else [])
 
 
-def in_cpp(symptom: str, ranks: Fault | None, reference: Fault | None) -> str:
-    parts = [f"{name}: {fault.in_words()}" for name, fault in (("ranks", ranks), ("reference", reference)) if fault]
-    return "; ".join([symptom, *parts])
-
-
-def buffers_apart(job: dict) -> str:
-    """What a watch says of buffers that differ, which is a note and no finding."""
-    return "; note: buffers differ" if any(note.startswith("buffers differ") for note in job["notes"]) else ""
+def in_cpp(symptom: str, found: dict[str, Fault | None]) -> str:
+    return "; ".join([symptom, *(f"{what}: {fault.in_words()}" for what, fault in found.items() if fault)])
 
 
 def in_diff(pair: dict, fault: Fault | None) -> str:
@@ -106,13 +114,11 @@ def ask(lockstep: Lockstep, row: Row) -> Answer:
     one = lockstep.watch(row, "ok")
     right, bug = (lockstep.watch(row, mode, ranks=row.ranks) for mode in ("ok", "bug"))
     results, symptom = scenario_results(lockstep, row)
-    job, pair = lockstep.report(bug), lockstep.diff(one, bug)
-    expected = [first_fault(results, predicate) for predicate in ("agree_across_ranks", "equal_reference")]
-    by_watch = first_fault(job["results"], "agree_across_ranks")
-    by_diff = first_fault([pair["result"]], "equal_reference")
-    differs = compared("ranks", expected[0], by_watch) + compared("reference", expected[1], by_diff)
-    return Answer(in_cpp(symptom, *expected), said_by_watch(lockstep, bug)[0] + buffers_apart(job),
-                  in_diff(pair, by_diff), differs, right_job(lockstep, row, right, one))
+    pair = lockstep.diff(one, bug)
+    cpp, python = faults(results), faults([*lockstep.report(bug)["results"], pair["result"]])
+    differs = [one for what in FAULTS for one in compared(what, cpp[what], python[what])]
+    return Answer(in_cpp(symptom, cpp), said_by_watch(lockstep, bug)[0], in_diff(pair, python["reference"]), differs,
+                  right_job(lockstep, row, right, one))
 
 
 def line(row: Row, answer: Answer) -> str:
