@@ -31,6 +31,12 @@ FAULTS = {
 }
 
 
+def simple(factor: float) -> str:
+    """A fraction if it is one of small numbers."""
+    fraction = fractions.Fraction(factor).limit_denominator(100)
+    return str(fraction) if float(fraction) == factor else f"{factor:.4g}"
+
+
 @dataclasses.dataclass(frozen=True)
 class Fault:
     """What breaks a kind of claim in its first step."""
@@ -38,6 +44,7 @@ class Fault:
     step: int
     tensors: tuple[str, ...]
     multiple: dict | None
+    of_weights: bool  # in C++; `diff` compares updates instead
 
     def in_words(self) -> str:
         more = f" and {len(self.tensors) - 1} more" if len(self.tensors) > 1 else ""
@@ -46,7 +53,7 @@ class Fault:
     def ratio(self) -> str:
         if self.multiple is None:
             return ""
-        factor = fractions.Fraction(self.multiple["factor"]).limit_denominator(1000)
+        factor = simple(self.multiple["factor"])
         causes = self.multiple["causes"]  # the most likely one first
         return f", times {factor}" + (f" ({causes[0]['kind']})" if causes else "")
 
@@ -70,7 +77,7 @@ def first_fault(results: list[dict], predicate: str, kinds: tuple[str, ...]) -> 
     first = min(findings, key=lambda finding: finding["step"])
     alike = [one for one in findings if (one["claim"], one["step"]) == (first["claim"], first["step"])]
     tensors = dict.fromkeys(name for finding in alike for name in finding["tensors"])
-    return Fault(first["step"], tuple(tensors), first["multiple"])
+    return Fault(first["step"], tuple(tensors), first["multiple"], first["claim"]["kind"] == "parameter")
 
 
 def faults(results: list[dict]) -> dict[str, Fault | None]:
@@ -90,13 +97,13 @@ def scenario_results(lockstep: Lockstep, row: Row) -> tuple[list[dict], str]:
 def compared(what: str, cpp: Fault | None, python: Fault | None) -> list[str]:
     """What differs between both."""
     if cpp is None or python is None:
-        return [] if cpp is python else [f"{what}: only in {'Python' if cpp is None else 'C++'}"]
+        return [] if cpp is python else [f"{what}: {'only in Python' if cpp is None else 'not seen in Python'}"]
     differs = []
     if cpp.step != python.step:
         differs.append(f"{what}: step")
     if set(cpp.tensors) != set(python.tensors):
         differs.append(f"{what}: tensors")
-    return differs + ([f"{what}: ratio"] if cpp.ratio() != python.ratio() else [])
+    return differs + ([f"{what}: ratio"] if not cpp.of_weights and cpp.ratio() != python.ratio() else [])
 
 
 def in_cpp(symptom: str, found: dict[str, Fault | None]) -> str:

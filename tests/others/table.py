@@ -75,7 +75,7 @@ class Lockstep:
 
 
 def found(kind: str, step: int, where: str) -> str:
-    return f"[{kind}](findings/{kind}.md) in step {step}, {where}"
+    return f"[{kind}](findings/{kind}.md) in step {step}" + (f", {where}" if where else "")
 
 
 def at_line(place: str) -> str:
@@ -116,7 +116,7 @@ def said_by_diff(pair: dict) -> tuple[str, bool]:
         first = result["findings"][0]
         if first["step"] == 0:
             return f"[{first['kind']}](findings/{first['kind']}.md) in the checkpoint, `{first['tensor']}`", True
-        return found(first["kind"], first["step"], f"`{first['tensor']}`"), True
+        return found(first["kind"], first["step"], f"`{first['tensor']}`" if first["tensor"] else ""), True
     other = void_because(pair)
     return f"undecided: other {other}" if other else "undecided", False
 

@@ -6,33 +6,42 @@ import sys
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 
 import torch
-from common import BUG, RANK, STEPS, WORLD, add_up, backward, finish, mean_square, regression, start
+from common import BUG, STEPS, WORLD, add_up, backward, finish, mean_square, regression, start
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.nn.functional import all_to_all_single
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 
 def exchanged(tokens: torch.Tensor) -> torch.Tensor:
-    return all_to_all_single(torch.empty_like(tokens), tokens.contiguous())
+    return all_to_all_single(torch.empty_like(tokens), tokens.contiguous()) if WORLD > 1 else tokens
+
+
+class Experts(nn.Module):
+    """Two, of which each rank has one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(2, 4, 4) / 2), nn.Parameter(torch.randn(2, 1, 4) / 2)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        own = [p.to_local() if isinstance(p, DTensor) else p for p in (self.weight, self.bias)]
+        return torch.baddbmm(own[1], exchanged(tokens).view(len(own[0]), -1, 4), own[0]).view(tokens.shape)
 
 
 start()
-names = ("below", "above", "expert0", "expert1")
-model = nn.ModuleDict({name: nn.Linear(4, 4) for name in names})
+model = nn.ModuleDict({"below": nn.Linear(4, 4), "above": nn.Linear(4, 4), "experts": Experts()})
 if WORLD > 1:
-    del model[f"expert{1 - RANK}"]
+    mesh = init_device_mesh("cpu", (WORLD,), mesh_dim_names=("ep",))
+    for name, parameter in list(model["experts"].named_parameters()):
+        setattr(model["experts"], name, nn.Parameter(distribute_tensor(parameter.data, mesh, [Shard(0)])))
 optimizer = torch.optim.SGD(model.parameters(), 0.05)
-
-
-def of_experts(hidden: torch.Tensor) -> torch.Tensor:
-    if WORLD > 1:
-        return exchanged(model[f"expert{RANK}"](exchanged(hidden)))
-    return torch.cat([model[f"expert{i}"](tokens) for i, tokens in enumerate(hidden.chunk(2))])
 
 
 def loss(owner: int, step: int) -> torch.Tensor:
     x, y = regression(owner, step, 4, 4, 4)
     hidden = model["below"](x)
-    return mean_square(model["above"](hidden + of_experts(hidden).tanh()), y)
+    return mean_square(model["above"](hidden + exchanged(model["experts"](hidden)).tanh()), y)
 
 
 for step in range(STEPS):
