@@ -143,9 +143,13 @@ LISTED = {
         Listed(cannot="its train.py has checkpoints; tests/layouts resumes trainings"),
     ("docs/comparing.md", "lockstep diff --align A=101,B=1 runs/straight runs/resumed"):
         Listed(cannot="needs those runs"),
+    ("docs/detection.md", "tests/others/catalogue_table.py --write build/release/bin/lockstep PYTHON"):
+        Listed(cannot="runs for minutes"),
     ("docs/faq.md", "lockstep run loss-on-unwrapped-module --launcher 'mpirun -n {ranks}'"): Listed(slow=True),
     ("docs/faq.md", "xargs -d '\\n' rm <build/release/install_manifest.txt"): Listed(
         before="rm build/release && mkdir build/release && touch a && echo $PWD/a >build/release/install_manifest.txt"),
+    ("docs/others.md", "tests/others/table.py --write build/release/bin/lockstep PYTHON"):
+        Listed(cannot="runs for 20 minutes"),
     ("docs/performance.md", "ci/build release fingerprint_bench"): BUILDS,
     ("docs/performance.md", "python3 tests/bench/performance_table.py build/release/bin/fingerprint_bench"):
         Listed(cannot="measures for minutes"),
