@@ -14,6 +14,9 @@ namespace {
 
 /// A rest that is so small against a difference by a ratio is 1/200 of both together.
 constexpr double kSmallRest = 0.1;
+/// The same, up to which a difference is one by a ratio that means anything. The rest of a multiple
+/// is rounding.
+constexpr double kRestOfMultiple = 0.05;
 
 /// Elements of a tensor that have a direction: fewer may all be almost 0.
 constexpr std::int64_t kFewest = 16;
@@ -97,6 +100,7 @@ void explain_ratio(const Value& a, const Value& b, double scale, double rest, co
     difference.relative = by_ratio / scale;
     difference.estimate_error.reset();
   }
+  if (rest > kRestOfMultiple * by_ratio) return;
   const auto meaning =
       meaning_of_ratio(*difference.ratio, sizes.ranks,
                        std::max(3 * rest / b.norm, difference.tolerance), other_sizes(a, b, sizes));

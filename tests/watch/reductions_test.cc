@@ -66,7 +66,8 @@ const std::vector<Planted> kWrong{
      "Cause: gradients were reduced after backward pass 1 alone, and later passes added to them"},
     {"ddp local-mask", "Cause: gradients were changed on rank 2 after the backward pass"},
     {"ddp local-clip", "Cause: gradients were changed on rank 1 after the backward pass"},
-    {"ddp local-mask clip view", "Cause: gradients were changed on rank 2 after the backward pass"}};
+    {"ddp local-mask clip view",
+     "Cause: gradients were changed on rank 2 after the backward pass"}};
 
 const std::vector<const char*> kRight{"ddp",
                                       "ddp adamw clip",
