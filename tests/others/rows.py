@@ -48,7 +48,7 @@ TRAINCHECK = [
                "found; not in the artifact", "gloo aborts where NCCL hangs"),
     traincheck("Stack Overflow 67180955", "https://stackoverflow.com/questions/67180955",
                "all workers of the loader draw the same random numbers", "found; not in the artifact",
-               "a note says that ranks saw the same samples; no finding, because each batch comes twice"),
+               "each batch comes twice on each rank"),
     traincheck("Stack Overflow 60335387",
                "https://stackoverflow.com/questions/60335387/pytorch-mnist-example-not-converge",
                "the loop never zeroes gradients"),
