@@ -26,6 +26,15 @@ using Batch = std::map<std::string, Digest>;
 /// By parameter and backward pass, the norms of the gradients that a rank contributed.
 using Contributions = std::map<std::pair<std::string, std::int64_t>, double>;
 
+Contributions contributions_of(const StepView& step, int rank) {
+  Contributions own;
+  for (const Observation& row : step.observations(rank)) {
+    if (row.kind != Kind::contribution || !row.not_comparable.empty()) continue;
+    own[{row.name, row.micro_batch}] = row.statistics.norm;
+  }
+  return own;
+}
+
 /// Whether two ranks that ran the same code on the same samples would have these: all are known on
 /// both, or none.
 bool are_alike(const Contributions& one, const Contributions& other) {
@@ -76,27 +85,24 @@ class Seen {
  private:
   void add(const StepView& step) {
     steps_.push_back(step.number());
-    Contributions of_first;
+    const Contributions of_first = contributions_of(step, 0);
     for (int rank = 0; rank < step.processes(); ++rank) {
-      Batch& batch = ranks_[static_cast<std::size_t>(rank)].emplace_back();
-      Contributions own;
-      std::int64_t largest = 0;
-      for (const Observation& row : step.observations(rank)) {
-        if (!row.not_comparable.empty()) continue;
-        if (row.kind == Kind::contribution) {
-          own[{row.name, row.micro_batch}] = row.statistics.norm;
-        }
-        if (row.kind != Kind::data) continue;
-        batch[row.name] += row.digest;
-        if (!row.local_shape.empty()) largest = std::max(largest, row.local_shape[0]);
-      }
-      if (rank == 0) {
-        samples_ += largest;
-        of_first = std::move(own);
-      } else if (!are_alike(of_first, own)) {
-        differ_in_contributions_ = true;
-      }
+      const std::int64_t samples = add_batch(step, rank);
+      if (rank == 0) samples_ += samples;
+      if (!are_alike(of_first, contributions_of(step, rank))) differ_in_contributions_ = true;
     }
+  }
+
+  /// Returns the number of its samples.
+  std::int64_t add_batch(const StepView& step, int rank) {
+    Batch& batch = ranks_[static_cast<std::size_t>(rank)].emplace_back();
+    std::int64_t largest = 0;
+    for (const Observation& row : step.observations(rank)) {
+      if (row.kind != Kind::data || !row.not_comparable.empty()) continue;
+      batch[row.name] += row.digest;
+      if (!row.local_shape.empty()) largest = std::max(largest, row.local_shape[0]);
+    }
+    return largest;
   }
 
   std::vector<std::int64_t> steps_;

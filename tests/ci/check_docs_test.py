@@ -65,7 +65,8 @@ class CheckDocs(unittest.TestCase):
         (self.root / "scenarios/CMakeLists.txt").write_text("lockstep_add_scenarios(x\n  hooks/a_fault)\n")
         for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/building.md",
                      "docs/ci.md", "docs/commands.md", "docs/comparing.md", "docs/detection.md", "docs/for-agents.md",
-                     "docs/formats.md", "docs/gallery/README.md", "docs/gpu.md", "docs/others.md", "docs/performance.md", "docs/privacy.md",
+                     "docs/formats.md", "docs/gallery/README.md", "docs/gpu.md", "docs/others.md", "docs/performance.md",
+                     "docs/privacy.md",
                      "docs/references.md", "docs/testing.md", "docs/trust.md", "docs/torch-releases.md",
                      "docs/validating.md", "docs/watching.md", "docs/wheel.md"):
             self.write(name, "")
