@@ -17,9 +17,9 @@ _MOST_NAMES = 1024  # of buffers in the facts of a rank
 def _is_state(torch, module, name):
     """Whether a buffer is state of the training that all ranks have to share: it is saved, has real numbers, and is
     more than a normalisation layer's statistics of the samples it saw, which nothing reads in training."""
-    value = module._buffers.get(name)
+    value = getattr(module, name, None)
     return (isinstance(value, torch.Tensor) and value.is_floating_point()
-            and name not in module._non_persistent_buffers_set
+            and name not in getattr(module, "_non_persistent_buffers_set", ())  # TorchScript has none
             and not isinstance(module, torch.nn.modules.batchnorm._NormBase))
 
 
@@ -70,12 +70,13 @@ class Also:
 
     def _watch_buffers(self):
         """What DDP broadcasts to all ranks agrees before the forward passes, and nowhere else. A compiler leaves the
-        hooks out."""
+        hooks out, and TorchScript has none."""
         owned = {}
         for whole, (module, name) in self._buffers.items():
             owned.setdefault(id(module), (module, []))[1].append((whole, name))
         for module, names in owned.values():
-            self._hooks.append(module.register_forward_pre_hook(self._hook_of_buffers(names)))
+            if not isinstance(module, self._torch.jit.ScriptModule):
+                self._hooks.append(module.register_forward_pre_hook(self._hook_of_buffers(names)))
 
     def end(self):
         """Leaves the modules of the job as they were: another watch may follow."""
@@ -96,7 +97,7 @@ class Also:
             return False
         self._seen_before[id(module)] = step
         for whole, name in names:
-            self._add(rows, "buffer", whole, module._buffers.get(name), None, left_out(whole), "pre_forward")
+            self._add(rows, "buffer", whole, getattr(module, name, None), None, left_out(whole), "pre_forward")
         return True
 
     def _buffers_of_process(self):
@@ -105,12 +106,12 @@ class Also:
             self._buffers = {}
             for root in roots:
                 for prefix, module in root.named_modules():
-                    for name in module._buffers:
+                    for name in module._buffers.keys():  # of TorchScript, they are no dict
                         whole = plain_name(prefix + "." + name if prefix else name)
                         self._buffers.setdefault(whole, (module, name))
             self._watch_buffers()
         for whole, (module, name) in self._buffers.items():
-            yield whole, module._buffers.get(name)
+            yield whole, getattr(module, name, None)
 
     def state_buffers(self):
         """Names of the buffers that ranks have to share."""
