@@ -12,89 +12,13 @@
 
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/evidence/words.h"
-#include "harness/judge/values/held_tensors.h"
+#include "harness/verdict/steps_apart.h"
 #include "reports/base/name_pattern.h"
 #include "reports/base/plain_text.h"
 
 namespace lockstep {
 
 namespace {
-
-/// In which steps ranks differ in a tensor.
-struct Course {
-  std::int64_t first = 0;  ///< step
-  std::int64_t last = 0;
-  std::int64_t differing = 0;  ///< steps
-  std::int64_t compared = 0;
-  std::vector<std::vector<int>> groups;  ///< in the first one
-
-  /// Alike to a reader.
-  auto operator<=>(const Course&) const = default;
-};
-
-/// The tensors of a kind over all steps, as far as ranks hold copies.
-class Courses {
- public:
-  explicit Courses(const Claim& claim) : claim_(claim) {}
-
-  const Claim& claim() const { return claim_; }
-
-  void see(const StepView& step) {
-    for (const HeldTensor& tensor : held_tensors(step, claim_, {})) add(step.number(), tensor);
-    last_ = step.number();
-  }
-
-  /// Leaves out generators that nothing draws from: their states say nothing. After all steps.
-  void leave_out_idle() {
-    if (claim_.kind != Kind::random_state) return;
-    std::erase_if(courses_, [&](const auto& course) {
-      return course.second.compared > 1 && !moving_.contains(course.first);
-    });
-  }
-
-  std::vector<std::string> compared() const {
-    std::vector<std::string> names;
-    for (const auto& [name, course] : courses_) names.push_back(name);
-    return names;
-  }
-
-  /// The names of those that differ, by their course.
-  std::map<Course, std::vector<std::string>> differing() const {
-    std::map<Course, std::vector<std::string>> alike;
-    for (const auto& [name, course] : courses_) {
-      if (course.differing > 0) alike[course].push_back(name);
-    }
-    return alike;
-  }
-
-  std::int64_t last() const { return last_; }  ///< step
-
- private:
-  void add(std::int64_t step, const HeldTensor& tensor) {
-    if (!is_comparable(tensor)) return;
-    const std::string& name = tensor.holders.begin()->second->name;
-    for (const auto& [rank, value] : tensor.holders) {
-      const auto [known, is_new] = values_.try_emplace({name, rank}, value->digest);
-      if (!is_new && known->second != value->digest) moving_.insert(name);
-    }
-    if (tensor.holders.size() < 2) return;
-    Course& course = courses_[name];
-    ++course.compared;
-    auto groups = groups_of(tensor);
-    if (groups.size() < 2) return;
-    if (course.differing++ == 0) {
-      course.first = step;
-      course.groups = std::move(groups);
-    }
-    course.last = step;
-  }
-
-  Claim claim_;
-  std::map<std::string, Course> courses_;                 ///< by name
-  std::map<std::pair<std::string, int>, Digest> values_;  ///< the first, by name and rank
-  std::set<std::string> moving_;                          ///< names of values that change
-  std::int64_t last_ = 0;
-};
 
 /// "bn.mean, bn.var", "12 tensors *.running_mean".
 std::string names_in_words(const std::vector<std::string>& names,
@@ -105,7 +29,7 @@ std::string names_in_words(const std::vector<std::string>& names,
                          : fmt::format("{} tensors {}", names.size(), pattern);
 }
 
-std::string in_words(const Course& course, std::int64_t last) {
+std::string in_words(const StepsApart& course, std::int64_t last) {
   std::string text =
       fmt::format("from step {} on ({})", course.first, groups_in_words(course.groups));
   if (course.last < last)
@@ -137,8 +61,8 @@ std::set<std::string> alone_in(const StepReader& evidence, const Claim& claim) {
 
 /// Of each kind that was observed, where ranks are compared: buffers agree before a forward pass,
 /// if at all, since each rank may count its own samples in between.
-std::vector<Courses> observed_kinds(const StepReader& evidence) {
-  std::vector<Courses> kinds;
+std::vector<StepsApartByName> observed_kinds(const StepReader& evidence) {
+  std::vector<StepsApartByName> kinds;
   for (const Kind kind : {Kind::buffer, Kind::optimizer_state, Kind::random_state}) {
     for (const Phase phase : {Phase::pre_forward, Phase::post_step}) {
       const Claim claim = agree_across_ranks(kind, phase);
@@ -154,18 +78,18 @@ std::vector<Courses> observed_kinds(const StepReader& evidence) {
 }
 
 /// The same with all steps, which are read once, and only if there is such a kind.
-std::vector<Courses> courses_in(const StepReader& evidence) {
-  std::vector<Courses> kinds = observed_kinds(evidence);
+std::vector<StepsApartByName> courses_in(const StepReader& evidence) {
+  std::vector<StepsApartByName> kinds = observed_kinds(evidence);
   if (kinds.empty()) return kinds;
   for (const std::int64_t number : evidence.steps()) {
     const auto step = evidence.at(number);
-    for (Courses& kind : kinds) kind.see(*step);
+    for (StepsApartByName& kind : kinds) kind.see(*step);
   }
-  for (Courses& kind : kinds) kind.leave_out_idle();
+  for (StepsApartByName& kind : kinds) kind.leave_out_idle();
   return kinds;
 }
 
-std::string in_words(const StepReader& evidence, const Courses& courses) {
+std::string in_words(const StepReader& evidence, const StepsApartByName& courses) {
   const Claim& claim = courses.claim();
   const Kind kind = *claim.kind;
   const std::set<std::string> alone = alone_in(evidence, claim);
@@ -234,7 +158,7 @@ std::string modules_in_words(const StepReader& evidence) {
 
 std::vector<std::string> other_kinds_in_words(const StepReader& evidence) {
   std::vector<std::string> sentences;
-  for (const Courses& courses : courses_in(evidence)) {
+  for (const StepsApartByName& courses : courses_in(evidence)) {
     std::string sentence = in_words(evidence, courses);
     if (!sentence.empty()) sentences.push_back(std::move(sentence));
   }

@@ -88,8 +88,11 @@ class Seen {
     const Contributions of_first = contributions_of(step, 0);
     for (int rank = 0; rank < step.processes(); ++rank) {
       const std::int64_t samples = add_batch(step, rank);
-      if (rank == 0) samples_ += samples;
-      if (!are_alike(of_first, contributions_of(step, rank))) differ_in_contributions_ = true;
+      if (rank == 0) {
+        samples_ += samples;
+      } else if (!are_alike(of_first, contributions_of(step, rank))) {
+        differ_in_contributions_ = true;
+      }
     }
   }
 
