@@ -194,42 +194,36 @@ struct InitialWeight {
   const WholeTensor& of_b;
 };
 
-/// The parameters that are known to be whole on both sides before the first step.
-std::vector<InitialWeight> initial_weights(const WholeTensors& a, const WholeTensors& b) {
-  std::vector<InitialWeight> weights;
-  for (const auto& [key, tensor] : a.all()) {
-    if (key != before_step_key(key.name)) continue;
-    const WholeTensor* const other = b.find(key);
-    if (!other || !tensor.problem.empty() || !other->problem.empty()) continue;
-    weights.push_back({key.name, tensor, *other});
-  }
-  return weights;
-}
+/// The parameters that both sides have before the first step.
+struct InitialWeights {
+  std::vector<InitialWeight> whole;  ///< known on both sides
+  std::vector<std::string> others;   ///< why not: "head.weight: its parts overlap in B"
+};
 
-/// "; 1 not compared, such as head.weight: ranks 0 and 1 hold different values of it in B"; empty:
-/// all that both sides have were.
-std::string uncompared_weights_in_words(const WholeTensors& a, const WholeTensors& b) {
-  std::size_t count = 0;
-  std::string first;
+InitialWeights initial_weights(const WholeTensors& a, const WholeTensors& b) {
+  InitialWeights weights;
   for (const auto& [key, tensor] : a.all()) {
     const WholeTensor* const other = key == before_step_key(key.name) ? b.find(key) : nullptr;
-    if (!other || (tensor.problem.empty() && other->problem.empty())) continue;
-    const bool is_of_a = !tensor.problem.empty();
-    if (count++ > 0) continue;
-    first = fmt::format("{}: {} in {}", key.name, is_of_a ? tensor.problem : other->problem,
-                        is_of_a ? "A" : "B");
+    if (!other) continue;
+    if (!tensor.problem.empty()) {
+      weights.others.push_back(fmt::format("{}: {} in A", key.name, tensor.problem));
+    } else if (!other->problem.empty()) {
+      weights.others.push_back(fmt::format("{}: {} in B", key.name, other->problem));
+    } else {
+      weights.whole.push_back({key.name, tensor, *other});
+    }
   }
-  return count == 0 ? "" : fmt::format("; {} not compared, such as {}", count, first);
+  return weights;
 }
 
 }  // namespace
 
 Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& b) {
   Precondition weights{Prerequisite::initial_weights, Likeness::undecided, ""};
-  const std::vector<InitialWeight> both = initial_weights(a, b);
-  const std::size_t compared = both.size();
+  const InitialWeights both = initial_weights(a, b);
+  const std::size_t compared = both.whole.size();
   std::size_t equal = 0;
-  for (const InitialWeight& one : both) {
+  for (const InitialWeight& one : both.whole) {
     const Bound bound{limit_of(rounding_of_layouts(one.of_a, one.of_b, {}).base), {}};
     const TensorDifference found = compare_values(one.of_a, one.of_b, bound, 0, {});
     if (found.likeness == Likeness::equal) ++equal;
@@ -248,7 +242,10 @@ Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& 
       equal == compared
           ? fmt::format("equal, bit for bit: {}", counted(compared, "tensor"))
           : fmt::format("equal up to rounding: {} of {} tensors", compared - equal, compared);
-  weights.text += uncompared_weights_in_words(a, b);
+  if (!both.others.empty()) {
+    weights.text +=
+        fmt::format("; {} not compared, such as {}", both.others.size(), both.others.front());
+  }
   return weights;
 }
 

@@ -76,18 +76,12 @@ std::int64_t earlier(std::int64_t a, std::int64_t b) {
   return a > 0 && b > 0 ? std::min(a, b) : std::max(a, b);
 }
 
-std::vector<std::int64_t> steps_of_both(const std::vector<std::int64_t>& a,
-                                        const std::vector<std::int64_t>& b) {
-  std::vector<std::int64_t> both;
-  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+/// Of steps or names, ascending.
+template <class One>
+std::vector<One> those_of_both(const std::vector<One>& a, const std::vector<One>& b) {
+  std::vector<One> both;
+  std::ranges::set_union(a, b, std::back_inserter(both));
   return both;
-}
-
-/// Ascending, as they were.
-void add_names(const std::vector<std::string>& more, std::vector<std::string>& names) {
-  std::vector<std::string> all;
-  std::ranges::set_union(more, names, std::back_inserter(all));
-  names = std::move(all);
 }
 
 /// A claim that any machine makes: engines may divide the parameters of some ranks only.
@@ -118,11 +112,11 @@ void add_machine(const fs::path& folder, const JobRecord& other, JobRecord& job)
   for (Unreduced& one : unreduced) one.explains = false;
   add_facts(unreduced, job.unreduced);
   add_facts(other.skipped_by, job.skipped_by);
-  job.skipped_steps = steps_of_both(job.skipped_steps, other.skipped_steps);
+  job.skipped_steps = those_of_both(job.skipped_steps, other.skipped_steps);
   job.thinned_after = earlier(job.thinned_after, other.thinned_after);
   job.calls_in_forward = most_calls(job.calls_in_forward, other.calls_in_forward);
-  add_names(other.state_buffers, job.state_buffers);
-  job.written_before = steps_of_both(job.written_before, other.written_before);
+  job.state_buffers = those_of_both(job.state_buffers, other.state_buffers);
+  job.written_before = those_of_both(job.written_before, other.written_before);
   job.writes_known_until = std::min(job.writes_known_until, other.writes_known_until);
   job.perturbed = fewest_perturbed(job.perturbed, other.perturbed);
   job.captured_updates = std::max(job.captured_updates, other.captured_updates);
