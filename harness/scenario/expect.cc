@@ -73,6 +73,12 @@ Expectation expect_multiple(const Cell& cell, double times, bool parameters_move
                   .groups = each_alone(cell)}});
 }
 
+Expectation expect_multiple_of(const Cell& cell, std::vector<std::string> tensors, double times) {
+  Expectation expectation = expect_multiple(cell, times);
+  expectation.pins.front().tensors = std::move(tensors);
+  return expectation;
+}
+
 Pin wrong_gradients_of(const Cell& cell, std::vector<std::string> tensors, std::string why) {
   return {.claim = kGradientsEqual,
           .steps = {1},

@@ -68,6 +68,8 @@ Expectation expect_never_reduced(const Cell& cell, bool parameters_move = true);
 
 /// From step 1 to the last, all ranks have `times` the right gradients. `parameters_move` as below.
 Expectation expect_multiple(const Cell& cell, double times, bool parameters_move = true);
+/// The same, of `tensors` alone; empty: of all.
+Expectation expect_multiple_of(const Cell& cell, std::vector<std::string> tensors, double times);
 
 /// In step 1, only gradients of `tensors` are wrong, and some stay wrong until the last step. The
 /// size of the error is left open, for the reason `why`.

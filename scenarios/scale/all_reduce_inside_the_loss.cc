@@ -89,18 +89,12 @@ void train(Rank& rank) {
        .reference = [&](std::int64_t step) { loss_of_all(rank, model, step); }});
 }
 
-Expectation expect_factor_of(const Cell& cell, double times, std::vector<std::string> tensors) {
-  Expectation expectation = expect_multiple(cell, times);
-  expectation.pins.front().tensors = std::move(tensors);
-  return expectation;
-}
-
 Expectation expect_share(const Cell& cell) {
-  return expect_factor_of(cell, 1.0 / cell.world_size, {"features.*"});
+  return expect_multiple_of(cell, {"features.*"}, 1.0 / cell.world_size);
 }
 
 Expectation expect_head_multiplied(const Cell& cell) {
-  return expect_factor_of(cell, cell.world_size, {"head.*"});
+  return expect_multiple_of(cell, {"head.*"}, cell.world_size);
 }
 
 Expectation expect_own_statistics(const Cell& cell) {

@@ -119,25 +119,19 @@ void train(Rank& rank) {
                 .reduce = [&](std::int64_t) { reduce_gradients(rank, model, own, mesh); }});
 }
 
-Expectation expect_factor(const Cell& cell, double times, std::vector<std::string> tensors) {
-  Expectation expectation = expect_multiple(cell, times);
-  expectation.pins.front().tensors = std::move(tensors);
-  return expectation;
-}
-
 Expectation expect_experts_times_group(const Cell& cell) {
-  return expect_factor(cell, experts_of(cell.world_size), {"expert*"});
+  return expect_multiple_of(cell, {"expert*"}, experts_of(cell.world_size));
 }
 
 Expectation expect_dense_divided(const Cell& cell) {
-  return expect_factor(cell, 1.0 / experts_of(cell.world_size), {"below.*", "above.*"});
+  return expect_multiple_of(cell, {"below.*", "above.*"}, 1.0 / experts_of(cell.world_size));
 }
 
 /// With one rank for each expert, the second division is by 1.
 Expectation expect_divided_twice(const Cell& cell) {
   const int holders = cell.world_size / experts_of(cell.world_size);
   if (holders == 1) return expect_hidden();
-  return expect_factor(cell, 1.0 / holders, {"expert*"});
+  return expect_multiple_of(cell, {"expert*"}, 1.0 / holders);
 }
 
 }  // namespace

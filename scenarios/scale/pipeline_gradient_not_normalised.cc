@@ -138,10 +138,8 @@ void train(Rank& rank) {
 
 /// As many times too large as a step has tokens.
 Expectation expect_sums(const Cell& cell, std::vector<std::string> layers = {}) {
-  Expectation expectation =
-      expect_multiple(cell, static_cast<double>(kTokensOfRun * number_on(cell, "accumulation")));
-  expectation.pins.front().tensors = std::move(layers);
-  return expectation;
+  return expect_multiple_of(cell, std::move(layers),
+                            static_cast<double>(kTokensOfRun * number_on(cell, "accumulation")));
 }
 
 Expectation expect_sums_of_all(const Cell& cell) { return expect_sums(cell); }

@@ -71,9 +71,7 @@ Expectation expect_own_starts(const Cell& cell) {
 /// Only the copies' gradients are as many times too large as there are ranks. With AdamW, which
 /// divides by their size, it would be left to its epsilon whether that shows in the weights.
 Expectation expect_copies_summed(const Cell& cell) {
-  Expectation expectation = expect_multiple(cell, cell.world_size);
-  expectation.pins.front().tensors = {"smooth.*"};
-  return expectation;
+  return expect_multiple_of(cell, {"smooth.*"}, cell.world_size);
 }
 
 /// Of the copies; shards have none.

@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "harness/train/autograd/collectives.h"
-#include "harness/train/ddp/gradient_reduction.h"
+#include "harness/train/loop/marked_parameters.h"
 #include "harness/train/loop/training.h"
 #include "harness/train/nn/lora.h"
 #include "harness/train/sharded/tensor_parallel.h"
@@ -102,14 +102,10 @@ void train(Rank& rank) {
   name_parameters(model);
   rank.at_branch();
   const std::vector<at::Tensor> marked = marked_factors(rank, model, sharded);
-  if (rank.has("reduced", "by-hooks")) sum_by_hooks(rank.group(), marked);
+  reduce_by_hooks_if_asked(rank, marked);
   training.run(
       {.loss = [&](const MicroBatch& batch) { return loss_of_rank(rank, batch.step, model); },
-       .reduce =
-           [&](std::int64_t) {
-             if (rank.has("reduced", "summed")) sum_each(rank.group(), marked);
-             if (rank.has("reduced", "averaged")) average_each(rank.group(), marked);
-           }});
+       .reduce = [&](std::int64_t) { reduce_after_backward_if_asked(rank, marked); }});
 }
 
 /// If only the last rank's tokens have a loss, all others have gradients of zeros: their factors
@@ -133,9 +129,8 @@ Expectation expect_second_factor_apart(const Cell& cell) {
 }
 
 Expectation expect_share(const Cell& cell) {
-  Expectation expectation = expect_multiple(cell, 1.0 / cell.world_size);
-  expectation.pins.front().tensors = {"up.lora_a.weight", "down.lora_b.weight"};
-  return expectation;
+  return expect_multiple_of(cell, {"up.lora_a.weight", "down.lora_b.weight"},
+                            1.0 / cell.world_size);
 }
 
 }  // namespace

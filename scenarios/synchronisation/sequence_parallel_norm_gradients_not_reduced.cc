@@ -6,7 +6,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "harness/train/autograd/collectives.h"
-#include "harness/train/ddp/gradient_reduction.h"
+#include "harness/train/loop/marked_parameters.h"
 #include "harness/train/loop/training.h"
 #include "harness/train/nn/transformer.h"
 #include "harness/train/sharded/tensor_parallel.h"
@@ -73,12 +73,6 @@ std::vector<at::Tensor> marked_parameters(const Rank& rank, const Block& model,
   return rank.has("marked", "norms") ? sharded.whole_parameters() : std::vector<at::Tensor>();
 }
 
-/// Megatron sums after the backward pass what is marked.
-void reduce_marked(Rank& rank, const std::vector<at::Tensor>& marked) {
-  if (rank.has("reduced", "averaged")) average_each(rank.group(), marked);
-  if (rank.has("reduced", "summed")) sum_each(rank.group(), marked);
-}
-
 void train(Rank& rank) {
   Block model(kHidden * rank.world_size(), cpu_generator(rank.seed(0)));
   model.to(rank.device());
@@ -96,9 +90,9 @@ void train(Rank& rank) {
   name_parameters(model);
   rank.at_branch();
   const std::vector<at::Tensor> marked = marked_parameters(rank, model, sharded);
-  if (rank.has("reduced", "by-hooks")) sum_by_hooks(rank.group(), marked);
+  reduce_by_hooks_if_asked(rank, marked);
   training.run({.loss = [&](const MicroBatch& batch) { return loss(batch.step); },
-                .reduce = [&](std::int64_t) { reduce_marked(rank, marked); }});
+                .reduce = [&](std::int64_t) { reduce_after_backward_if_asked(rank, marked); }});
 }
 
 Expectation expect_norms_apart(const Cell& cell) {
@@ -110,9 +104,7 @@ Expectation expect_final_norm_apart(const Cell& cell) {
 }
 
 Expectation expect_share(const Cell& cell) {
-  Expectation expectation = expect_multiple(cell, 1.0 / cell.world_size);
-  expectation.pins.front().tensors = {"norm.*", "final_norm.*"};
-  return expectation;
+  return expect_multiple_of(cell, {"norm.*", "final_norm.*"}, 1.0 / cell.world_size);
 }
 
 /// The norms are right. Parts of other rows have the same shape, so their sum is no error.

@@ -161,9 +161,7 @@ Expectation expect_copies_apart(const Cell& cell) {
 }
 
 Expectation expect_share(const Cell& cell) {
-  Expectation expectation = expect_multiple(cell, 1.0 / cell.world_size);
-  expectation.pins.front().tensors = {"embedding.weight"};
-  return expectation;
+  return expect_multiple_of(cell, {"embedding.weight"}, 1.0 / cell.world_size);
 }
 
 /// The copies follow the first stage's gradient alone.

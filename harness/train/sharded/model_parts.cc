@@ -20,18 +20,23 @@ Shard whole_of(const at::Tensor& parameter) {
           std::vector<std::int64_t>(static_cast<std::size_t>(parameter.dim()), 0)};
 }
 
+std::vector<NamedShard> shards_in(const Module& module, const std::vector<Module*>& own,
+                                  const std::vector<Module*>& copied) {
+  std::vector<NamedShard> shards;
+  for (const NamedTensor& entry : module.named_parameters()) {
+    if (holds(copied, entry.tensor)) {
+      shards.push_back({entry.name, entry.tensor, {}});
+    } else if (holds(own, entry.tensor)) {
+      shards.push_back({entry.name, entry.tensor, whole_of(entry.tensor)});
+    }
+  }
+  return shards;
+}
+
 }  // namespace
 
 ModelParts::ModelParts(Module& module, const std::vector<Module*>& own,
                        const std::vector<Module*>& copied)
-    : module_(module) {
-  for (const NamedTensor& entry : module.named_parameters()) {
-    if (holds(copied, entry.tensor)) {
-      shards_.push_back({entry.name, entry.tensor, {}});
-    } else if (holds(own, entry.tensor)) {
-      shards_.push_back({entry.name, entry.tensor, whole_of(entry.tensor)});
-    }
-  }
-}
+    : UnreducedModel(module, shards_in(module, own, copied)) {}
 
 }  // namespace lockstep
