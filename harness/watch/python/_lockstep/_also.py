@@ -35,6 +35,7 @@ class Also:
         self._hooks = []  # handles of those on modules of the job
         self._named = {}  # by kind and name
         self._buffers = None  # names and modules that own them
+        self.state_buffers = []  # names of those that ranks have to share, when buffers were searched
         self._seen_before = {}  # the step before whose forward pass the buffers of a module were observed, by id
 
     def observe(self, optimizer, parameters, watch):
@@ -109,14 +110,11 @@ class Also:
                     for name in module._buffers.keys():  # of TorchScript, they are no dict
                         whole = plain_name(prefix + "." + name if prefix else name)
                         self._buffers.setdefault(whole, (module, name))
+            self.state_buffers = [whole for whole, (module, name) in self._buffers.items()
+                                  if _is_state(self._torch, module, name)][:_MOST_NAMES]
             self._watch_buffers()
         for whole, (module, name) in self._buffers.items():
             yield whole, getattr(module, name, None)
-
-    def state_buffers(self):
-        """Names of the buffers that ranks have to share."""
-        return [whole for whole, (module, name) in (self._buffers or {}).items()
-                if _is_state(self._torch, module, name)][:_MOST_NAMES]
 
     def _random_states(self):
         torch = self._torch

@@ -600,7 +600,7 @@ class Watcher:
                                    **self._hyperparameters.first_modes},
                  "precisions": self._precisions.facts(),
                  "unreduced": self._wrappers.facts(),
-                 "state_buffers": self._also.state_buffers() if self._also else [],
+                 "state_buffers": self._also.state_buffers if self._also else [],
                  "groups": sizes_of_named_groups()}
         facts.update(self._hyperparameters.facts())
         facts["local_first"], facts["local_count"] = ranks_of_machine(self._rank, self._world)
