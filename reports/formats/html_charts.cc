@@ -123,9 +123,18 @@ std::string groups_in_short(const std::vector<std::vector<int>>& groups) {
   return groups.size() > 4 ? text + fmt::format(" | {} more values", groups.size() - 4) : text;
 }
 
-std::string agreement_map(const AgreementMap& map) {
+/// Whether ranks differ in a tensor. It need not be one of the map's: a buffer of a job is none.
+bool differ_between_ranks(const Execution& execution) {
+  return std::ranges::any_of(execution.results, [](const ClaimResult& result) {
+    return is_about_agreement(result.claim) && !result.findings.empty();
+  });
+}
+
+std::string agreement_map(const Execution& execution) {
+  const AgreementMap& map = execution.charts->agreement;
   if (map.tensors == 0) return "";
   if (map.differing.empty()) {
+    if (differ_between_ranks(execution)) return "";
     return fmt::format(
         "<p>Ranks agree on all {} compared tensors, in every step in which two or more observed "
         "them.</p>\n",
@@ -221,7 +230,7 @@ std::string html_charts(const Execution& execution) {
   if (!execution.charts) return "";
   const Charts& charts = *execution.charts;
   return side_by_side_charts(norm_chart(charts.series) + drift_chart(charts.series)) +
-         thinned_in_words(charts.series) + agreement_map(charts.agreement);
+         thinned_in_words(charts.series) + agreement_map(execution);
 }
 
 std::string side_by_side_charts(const std::string& charts) {

@@ -99,6 +99,15 @@ TEST(HtmlReport, SaysWhereTensorsWereCompared) {
                               "or more observed them."));
 }
 
+TEST(HtmlReport, DoesNotSayThatRanksAgreeIfTheyDifferInATensorBesideTheMap) {
+  RunRecord run = literal_charted_job(literal_charts(2, 3, 5), 2);
+  ClaimResult& buffers = run.jobs[0].results.emplace_back();
+  buffers.claim = agree_across_ranks(Kind::buffer, Phase::pre_forward);
+  buffers.verdict = Verdict::violated;
+  buffers.findings.emplace_back().claim = buffers.claim;
+  EXPECT_THAT(render_html(run), Not(HasSubstr("Ranks agree on all")));
+}
+
 TEST(HtmlReport, HasNoMapOfASingleRank) {
   EXPECT_THAT(render_html(literal_charted_job(literal_charts(1, 3, 0), 1)),
               Not(HasSubstr("Ranks agree")));
