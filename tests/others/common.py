@@ -88,6 +88,25 @@ def add_up(*tensors: torch.Tensor | None) -> None:
             dist.all_reduce(tensor)
 
 
+def train_on_sequences(model: nn.Module, summed: list[nn.Parameter]) -> None:
+    """A model that begins with Split. The gradients of `summed` are added up over the ranks, which see other tokens."""
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        x, y = sequences(step)
+        (mean_square(model(x), y) / WORLD).backward()
+        add_up(*(parameter.grad for parameter in summed))
+        optimizer.step()
+
+
+class StraightThrough(torch.autograd.Function):
+    """Its forward pass rounds; the gradient passes it as it is."""
+
+    @staticmethod
+    def backward(context: torch.autograd.function.FunctionCtx, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient
+
+
 def reduce_gradients(model: nn.Module) -> None:
     """Averages the gradients over all ranks, as a loop without DDP does."""
     for parameter in model.parameters():

@@ -7,20 +7,9 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 
 import torch
 import torch.distributed as dist
-from common import BUG, RANK, STEPS, WORLD, draw, finish, mean_square, start
+from common import BUG, RANK, STEPS, Block, draw, finish, mean_square, start, tensor_parallel
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-
-
-class Block(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(16), nn.Linear(16, 64), nn.Linear(64, 16, bias=False)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.down(torch.relu(self.up(self.norm(x))))
 
 
 def clip(model: nn.Module, limit: float) -> None:
@@ -35,8 +24,7 @@ def clip(model: nn.Module, limit: float) -> None:
 
 start()
 model = Block()
-mesh = init_device_mesh("cpu", (WORLD,), mesh_dim_names=("tp",))
-parallelize_module(model, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+tensor_parallel(model)
 optimizer = torch.optim.AdamW(model.parameters(), 1e-2, foreach=False)
 for step in range(STEPS):
     optimizer.zero_grad()

@@ -5,8 +5,7 @@ import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 
-import torch
-from common import BUG, STEPS, WORLD, Block, Split, add_up, finish, mean_square, sequences, start, tensor_parallel
+from common import BUG, Block, Split, finish, start, tensor_parallel, train_on_sequences
 from torch import nn
 
 start()
@@ -14,11 +13,5 @@ model = nn.Sequential(Split(), Block(), Block())
 model.add_module("final_norm", nn.LayerNorm(16))
 tensor_parallel(model, sequence=True)
 whole = [p for name, p in model.named_parameters() if "norm" in name and not (BUG and "final" in name)]
-optimizer = torch.optim.SGD(model.parameters(), 0.1)
-for step in range(STEPS):
-    optimizer.zero_grad()
-    x, y = sequences(step)
-    (mean_square(model(x), y) / WORLD).backward()
-    add_up(*(parameter.grad for parameter in whole))
-    optimizer.step()
+train_on_sequences(model, whole)
 finish()

@@ -6,18 +6,11 @@ import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 
-import torch
-from common import BUG, STEPS, WORLD, Attention, Gather, Split, add_up, finish, mean_square, sequences, start
+from common import BUG, Attention, Gather, Split, finish, start, train_on_sequences
 from torch import nn
 
 start()
 Gather.adds_up = not BUG
 model = nn.Sequential(Split(), nn.Linear(16, 16), Attention(), Attention())
-optimizer = torch.optim.SGD(model.parameters(), 0.1)
-for step in range(STEPS):
-    optimizer.zero_grad()
-    x, y = sequences(step)
-    (mean_square(model(x), y) / WORLD).backward()
-    add_up(*(parameter.grad for parameter in model.parameters()))
-    optimizer.step()
+train_on_sequences(model, list(model.parameters()))
 finish()

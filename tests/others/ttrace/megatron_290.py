@@ -6,9 +6,8 @@ import sys
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 
 import torch
-from common import BUG, STEPS, WORLD, Block, draw, finish, mean_square, part, start
+from common import BUG, STEPS, Block, draw, finish, mean_square, part, replicated, start
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 CHUNK = 2
@@ -33,7 +32,7 @@ class Checkpointed(nn.Module):
 
 start()
 model = Checkpointed()
-wrapped = DistributedDataParallel(model, find_unused_parameters=BUG) if WORLD > 1 else model
+wrapped = replicated(model, find_unused_parameters=BUG)
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 for step in range(STEPS):
     optimizer.zero_grad()

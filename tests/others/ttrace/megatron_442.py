@@ -8,21 +8,17 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 
 import torch
 import torch.distributed as dist
-from common import BUG, STEPS, WORLD, Block, Split, add_up, finish, mean_square, sequences, start, tensor_parallel
+from common import BUG, WORLD, Block, Split, StraightThrough, finish, start, tensor_parallel, train_on_sequences
 from torch import nn
 
 
-class Quantise(torch.autograd.Function):
+class Quantise(StraightThrough):
     @staticmethod
     def forward(context: torch.autograd.function.FunctionCtx, x: torch.Tensor) -> torch.Tensor:
         largest = x.abs().max()
         if WORLD > 1 and not BUG:
             dist.all_reduce(largest, dist.ReduceOp.MAX)
         return (x * (448 / largest)).to(torch.float8_e4m3fn).float() * (largest / 448)
-
-    @staticmethod
-    def backward(context: torch.autograd.function.FunctionCtx, gradient: torch.Tensor) -> torch.Tensor:
-        return gradient
 
 
 class Norm(nn.LayerNorm):
@@ -35,11 +31,5 @@ model = nn.Sequential(Split(), Block(), Block())
 for block in model[1:]:
     block.norm = Norm(16)
 tensor_parallel(model, sequence=True)
-optimizer = torch.optim.SGD(model.parameters(), 0.1)
-for step in range(STEPS):
-    optimizer.zero_grad()
-    x, y = sequences(step)
-    (mean_square(model(x), y) / WORLD).backward()
-    add_up(*(p.grad for name, p in model.named_parameters() if "norm" in name))
-    optimizer.step()
+train_on_sequences(model, [p for name, p in model.named_parameters() if "norm" in name])
 finish()

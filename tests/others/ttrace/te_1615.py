@@ -7,9 +7,8 @@ import sys
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 
 import torch
-from common import BUG, STEPS, draw, finish, mean_square, part, start
+from common import BUG, STEPS, draw, finish, mean_square, part, replicated, start
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
 
 class Fused(torch.autograd.Function):
@@ -41,7 +40,7 @@ class Attention(nn.Module):
 
 start()
 model = nn.Sequential(nn.Linear(16, 16), Attention(), Attention())
-wrapped = DistributedDataParallel(model) if torch.distributed.is_initialized() else model
+wrapped = replicated(model)
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 for step in range(STEPS):
     optimizer.zero_grad()

@@ -6,20 +6,16 @@ import sys
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 
 import torch
-from common import BUG, STEPS, WORLD, Block, Split, add_up, finish, mean_square, sequences, start, tensor_parallel
+from common import BUG, Block, Split, StraightThrough, finish, start, tensor_parallel, train_on_sequences
 from torch import nn
 
 
-class Cast(torch.autograd.Function):
+class Cast(StraightThrough):
     @staticmethod
     def forward(context: torch.autograd.function.FunctionCtx, x: torch.Tensor) -> torch.Tensor:
         x = x.bfloat16()
         read = x.view(torch.float8_e4m3fn)[..., : x.shape[-1]] if BUG else x.to(torch.float8_e4m3fn)
         return read.float()
-
-    @staticmethod
-    def backward(context: torch.autograd.function.FunctionCtx, gradient: torch.Tensor) -> torch.Tensor:
-        return gradient
 
 
 class Norm(nn.LayerNorm):
@@ -31,11 +27,5 @@ start()
 model = nn.Sequential(Split(), Block(), Block())
 model[2].norm = Norm(16)
 tensor_parallel(model, sequence=True)
-optimizer = torch.optim.SGD(model.parameters(), 0.1)
-for step in range(STEPS):
-    optimizer.zero_grad()
-    x, y = sequences(step)
-    (mean_square(model(x), y) / WORLD).backward()
-    add_up(*(p.grad for name, p in model.named_parameters() if "norm" in name))
-    optimizer.step()
+train_on_sequences(model, [p for name, p in model.named_parameters() if "norm" in name])
 finish()
