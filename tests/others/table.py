@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-from rows import TRAINCHECK, TTRACE, Row
+from rows import CATALOGUE, TRAINCHECK, TTRACE, Row
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -199,6 +199,10 @@ def asked_for(description: str) -> tuple[argparse.Namespace, Lockstep]:
     parser.add_argument("program", nargs="?", default=str(ROOT / "build/release/bin/lockstep"))
     parser.add_argument("python", nargs="?", default=sys.executable)
     asked = parser.parse_args()
+    if asked.write and asked.only:
+        parser.error("--write needs all rows: leave out --only")
+    if not any(asked.only in row.name for row in (*CATALOGUE, *TRAINCHECK, *TTRACE)):
+        parser.error(f"no row has '{asked.only}' in its name")
     out = asked.out or tempfile.mkdtemp(prefix="others-")
     return asked, Lockstep(asked.program, asked.python, pathlib.Path(out).resolve())
 
