@@ -26,6 +26,7 @@ def run_rank(rank, world, port, training, arguments):
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
     os.environ.update(address, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world))
     sys.argv = [training, *arguments]
+    torch.set_num_threads(1)  # before another thread calls it: after a fork, two at once can abort
     try:
         runpy.run_path(training, run_name="__main__")
     except BaseException:

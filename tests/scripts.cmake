@@ -69,7 +69,7 @@ if(LOCKSTEP_SYSTEM_PYTHON)
   add_test(NAME browser.pages
            COMMAND ${LOCKSTEP_SYSTEM_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/browser/pages_test.py
                    $<TARGET_FILE:write_pages>)
-  set_tests_properties(browser.pages PROPERTIES LABELS "quick;cli" SKIP_RETURN_CODE 77 TIMEOUT 300 COST 40)
+  set_tests_properties(browser.pages PROPERTIES LABELS "quick;cli" SKIP_RETURN_CODE 77 TIMEOUT 600 COST 40)
   add_test(NAME golden.record_meets_its_schema
            COMMAND ${LOCKSTEP_SYSTEM_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/reports/formats/validate_schema.py
                    ${PROJECT_SOURCE_DIR}/reports/record/record.schema.json

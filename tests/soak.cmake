@@ -136,8 +136,11 @@ foreach(seed RANGE 2000 2040 10)
                 COMMAND watch_tests --gtest_filter=RandomWatchedTrainings.AreJudgedRightOneByOne
                 ENVIRONMENT LOCKSTEP_TEST_SEEDS=10 LOCKSTEP_FIRST_TEST_SEED=${seed})
 endforeach()
-# Other ways to hang, and to run a module.
-lockstep_soak(watch more_jobs COMMAND watch_tests --gtest_filter=Soak/*)
+# Other ways to hang, and to run a module; and what the quick tests leave out.
+string(JOIN ":" filter Soak/* ${more_jobs})
+lockstep_soak(watch more_jobs COMMAND watch_tests --gtest_filter=${filter})
+lockstep_soak(watch all_reductions COMMAND watch_tests --gtest_filter=RealReductions.*
+              ENVIRONMENT LOCKSTEP_TEST_SEEDS=20)
 
 # Small jobs to which something happens, beside twins that nobody watches: 500. `do_no_harm.py --table` sums the counts.
 foreach(seed RANGE 0 400 100)
@@ -166,6 +169,14 @@ foreach(test OfAutocastIsNoDifference OfAutocastHidesNoFault
 endforeach()
 lockstep_soak(watch watched_real_trainers
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/watch/real_trainers.sh ${lockstep} ${PROJECT_SOURCE_DIR})
+# 50 mistakes through torch and these trainers: the cause and its line. 300 healthy trainings: none.
+lockstep_soak(causes planted_causes
+              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/watch/planted_causes.sh ${lockstep} ${PROJECT_SOURCE_DIR} mistakes)
+foreach(seed RANGE 0 200 100)
+  lockstep_soak(causes healthy_setups FIRST_SEED ${seed}
+                COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/watch/planted_causes.sh ${lockstep} ${PROJECT_SOURCE_DIR}
+                        healthy 100 ${seed})
+endforeach()
 lockstep_soak(watch validated_upstream_fixes
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/watch/upstream_fixes.sh ${lockstep} ${PROJECT_SOURCE_DIR})
 

@@ -141,25 +141,48 @@ class Coverage {
     return true;
   }
 
-  /// In the order of their first rows, a chunk is compared with those that begin before it ends.
+  using Chunks = std::vector<const CheckpointChunk*>;
+
+  /// A chunk is compared with those that begin before it ends, along the dimension in which chunks
+  /// begin at the most places: columns are not compared with each other as rows would not be.
   void require_apart() const {
     if (tensor_.shape.empty()) return;
-    std::vector<const CheckpointChunk*> sorted;
+    Chunks sorted;
     for (const CheckpointChunk& chunk : tensor_.chunks) {
       if (element_count(chunk.sizes) > 0) sorted.push_back(&chunk);
     }
-    std::sort(sorted.begin(), sorted.end(),
-              [](const auto* a, const auto* b) { return a->offsets[0] < b->offsets[0]; });
+    const std::size_t along = dimension_of_most_places(sorted);
+    std::sort(sorted.begin(), sorted.end(), [along](const auto* a, const auto* b) {
+      return a->offsets[along] < b->offsets[along];
+    });
     std::size_t left = sorted.size() * kMostBeside;
     for (std::size_t i = 0; i < sorted.size(); ++i) {
-      const std::int64_t end = sorted[i]->offsets[0] + sorted[i]->sizes[0];
-      for (std::size_t j = i + 1; j < sorted.size() && sorted[j]->offsets[0] < end; ++j) {
-        if (left-- == 0) throw refusal("fewer chunks of the same rows", "more");
+      const std::int64_t end = sorted[i]->offsets[along] + sorted[i]->sizes[along];
+      for (std::size_t j = i + 1; j < sorted.size() && sorted[j]->offsets[along] < end; ++j) {
+        if (left-- == 0) throw refusal("fewer chunks side by side", "more");
         if (!overlap(*sorted[i], *sorted[j])) continue;
         throw refusal("chunks that do not overlap",
                       in_words(*sorted[i]) + " and " + in_words(*sorted[j]));
       }
     }
+  }
+
+  std::size_t dimension_of_most_places(const Chunks& chunks) const {
+    std::vector<std::size_t> places;
+    for (std::size_t d = 0; d < tensor_.shape.size(); ++d) {
+      places.push_back(places_along(d, chunks));
+    }
+    return static_cast<std::size_t>(std::max_element(places.begin(), places.end()) -
+                                    places.begin());
+  }
+
+  /// How many places there are along a dimension at which chunks begin.
+  static std::size_t places_along(std::size_t d, const Chunks& chunks) {
+    std::vector<std::int64_t> begins;
+    begins.reserve(chunks.size());
+    for (const CheckpointChunk* chunk : chunks) begins.push_back(chunk->offsets[d]);
+    std::sort(begins.begin(), begins.end());
+    return static_cast<std::size_t>(std::unique(begins.begin(), begins.end()) - begins.begin());
   }
 
   static bool overlap(const CheckpointChunk& a, const CheckpointChunk& b) {

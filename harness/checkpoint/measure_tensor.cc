@@ -24,7 +24,7 @@ MeasuredTensor measure_tensor(const CheckpointTensor& tensor) {
     sums.digest += part.digest;
     sums.non_finite += part.statistics.non_finite;
     sums.norm = std::hypot(sums.norm, part.statistics.norm);
-    part.offset[0] += part.local_shape[0];
+    part.offset = {part.offset[0] + part.local_shape[0]};
   }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/record/run_folder.h"
+#include "harness/verdict/judge_run.h"
 #include "reports/base/usage_error.h"
 
 namespace lockstep {
@@ -79,6 +80,8 @@ NamedJob::NamedJob(const std::string& named) : runs_({run_of(named)}) {
   if (const CellRecord* const cell = named_cell(run, named)) {
     open(*cell, runs[0]);
   } else if (run.jobs.size() == 1 && run.cells.empty()) {
+    // A job that a script watches has no parent that judges it at its end.
+    if (run.jobs[0].results.empty()) judge_run(runs_.runs()[0].run, runs[0].root());
     open(run.jobs[0], runs[0]);
   } else {
     throw no_side(run, named);

@@ -30,6 +30,16 @@ Bound Noise::widened(Bound bound, Compared quantity, const std::string& name) co
   return bound;
 }
 
+Noise Noise::of_weights_apart(double apart) const {
+  Noise further = *this;
+  if (weights_apart == 0 || apart <= weights_apart) return further;
+  for (auto& [tensor, distance] : further.distances) {
+    distance.whole *= apart / weights_apart;
+    distance.multiple *= apart / weights_apart;
+  }
+  return further;
+}
+
 void Noise::add(const TensorDifference& difference) {
   NoiseOfTensor& known = distances[{difference.quantity, difference.name}];
   const double multiple = difference.ratio ? std::abs(*difference.ratio - 1) : difference.relative;

@@ -30,6 +30,7 @@ struct NoiseOfTensor {
 struct Noise {
   std::map<std::pair<Compared, std::string>, NoiseOfTensor> distances;  ///< by quantity and tensor
   bool is_perturbed = false;  ///< by at least `kFewestPerturbations` runs with perturbed weights
+  double weights_apart = 0;   ///< the largest distance of all parameters before a step
 
   /// Whether any two had other bits. If not, they say nothing about layouts that round otherwise.
   bool moves() const;
@@ -37,6 +38,11 @@ struct Noise {
   /// `bound`, or further if runs that do the same are further apart. Perturbations show that
   /// tensors beyond their limits differ by more than rounding; repetitions show nothing of layouts.
   Bound widened(Bound bound, Compared quantity, const std::string& name) const;
+
+  /// That of runs whose parameters before a step are `apart`, if that is further: a difference of
+  /// parameters comes back in proportion. For optimizers that round by themselves, which perturbed
+  /// weights do not show.
+  Noise of_weights_apart(double apart) const;
 
   /// Adds the distance of two runs in a tensor.
   void add(const TensorDifference& difference);

@@ -1,5 +1,7 @@
 #include "harness/compare/ratio_meaning.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -110,6 +112,19 @@ void add_size(std::int64_t count, const std::string& what, std::vector<KnownSize
   if (count > 1 && std::find(sizes.begin(), sizes.end(), size) == sizes.end()) {
     sizes.push_back(size);
   }
+}
+
+double simple_factor(double ratio, double precision) {
+  constexpr double kOfFractions = 1e-3;  // every number has a fraction this close
+  constexpr double kOfWholeNumbers = 0.02;
+  for (int below = 1; below <= 16 && precision <= kOfWholeNumbers; ++below) {
+    const double above = std::round(ratio * below);
+    const bool is_simple = above == 1 || below == 1 || precision <= kOfFractions;
+    if (!is_simple || above < 1 || above > 16) continue;
+    if (std::abs(ratio - above / below) > precision * ratio) continue;
+    return above / below;
+  }
+  return std::stod(fmt::format("{:.4g}", ratio));
 }
 
 std::optional<RatioMeaning> meaning_of_ratio(double ratio, int world_size, double precision,

@@ -32,4 +32,7 @@ void add_size(std::int64_t count, const std::string& what, std::vector<KnownSize
 std::optional<RatioMeaning> meaning_of_ratio(double ratio, int world_size, double precision,
                                              const std::vector<KnownSize>& others = {});
 
+/// The simplest number that a ratio may be: 2, 1/2, 3/4, or 1.15, which is it to 4 digits.
+double simple_factor(double ratio, double precision);
+
 }  // namespace lockstep

@@ -1,7 +1,5 @@
 #include "harness/diff/compare_updates.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "harness/compare/apart.h"
+#include "harness/compare/ratio_meaning.h"
 
 namespace lockstep {
 
@@ -27,6 +26,12 @@ constexpr double kCancelled = 10;
 /// the update moves by 1.1 sqrt d, and by more if many gradients are almost 0.
 constexpr double kTurnedOver = 2;
 
+/// Singular values of a matrix that are smaller than its rounding d are all noise when they are
+/// made alike: of a random square matrix about d of them, and their neighbours in part. Healthy
+/// layouts were up to 5.8 sqrt d apart.
+constexpr double kMadeAlike = 6;
+constexpr double kRoundoffOfMuon = 0x1p-9;  // of bfloat16, in which it computes
+
 /// Of an update that is added to a parameter: each side rounds the parameter twice at most, by its
 /// decay and by the addition.
 double of_addition(const Value& a, const Value& b, const Value& parameter) {
@@ -39,20 +44,6 @@ double of_addition(const Value& a, const Value& b, const Value& parameter) {
 /// order, 200 u by those that take powers of the betas in single precision.
 double of_arithmetic(const Value& a, const Value& b) {
   return std::min(rounding_of_layouts(a, b, {}).base, kOfUpdates);
-}
-
-/// The simplest number that a ratio may be: 2, 1/2, 3/4, or 1.15, which is it to 4 digits.
-double simple_factor(double ratio, double precision) {
-  constexpr double kOfFractions = 1e-3;  // every number has a fraction this close
-  constexpr double kOfWholeNumbers = 0.02;
-  for (int below = 1; below <= 16 && precision <= kOfWholeNumbers; ++below) {
-    const double above = std::round(ratio * below);
-    const bool is_simple = above == 1 || below == 1 || precision <= kOfFractions;
-    if (!is_simple || above < 1 || above > 16) continue;
-    if (std::abs(ratio - above / below) > precision * ratio) continue;
-    return above / below;
-  }
-  return std::stod(fmt::format("{:.4g}", ratio));
 }
 
 /// The numbers of an update, and their norm. Requires: both have numbers.
@@ -88,8 +79,26 @@ void name_multiple(double rounding, TensorDifference& one) {
 
 }  // namespace
 
-Bound bound_of_update(const Value& a, const Value& b, const Value& parameter,
-                      const UpdateInputs& inputs) {
+double turned_over(const Value& tensor, double rounding) {
+  constexpr double kMayBeOne = 0.01;  // by chance; of few elements, one is a large part
+  const auto elements = static_cast<double>(tensor.elements);
+  const double one = rounding * elements > kMayBeOne ? kOfUpdates + 2 / std::sqrt(elements) : 0;
+  return std::max(kTurnedOver * std::sqrt(rounding), one);
+}
+
+namespace {
+
+/// Of an update that may be a matrix whose singular values Muon made alike. It is as large whatever
+/// its gradient is, and noise is across it, so a multiple is none.
+void allow_muon(double rounding, Bound& bound) {
+  const double moved = kMadeAlike * std::sqrt(std::max(rounding, kRoundoffOfMuon));
+  bound.whole = wider(bound.whole, {moved, 2 * moved});
+  bound.multiple = wider(bound.multiple.value_or(Limit()), limit_of(kOfUpdates));
+  bound.decides_multiples = true;
+}
+
+Bound bound_of_any(const Value& a, const Value& b, const Value& parameter,
+                   const UpdateInputs& inputs) {
   const double addition = of_addition(a, b, parameter);
   const double rounding = of_arithmetic(a, b) + addition;
   Bound bound;
@@ -100,11 +109,23 @@ Bound bound_of_update(const Value& a, const Value& b, const Value& parameter,
     return bound;
   }
   bound.whole = limit_of(addition + std::max(kOfUpdates + kCancelled * inputs.rounding,
-                                             kTurnedOver * std::sqrt(inputs.rounding)));
+                                             turned_over(a, inputs.rounding)));
   const double norm = std::max(a.norm, b.norm);
   if (inputs.own_rounding && !inputs.has_other_gradient && norm > 0) {
     bound.multiple = limit_of(rounding + kCancelled * *inputs.own_rounding *
                                              std::max(inputs.largest / norm, 1.0));
+  }
+  return bound;
+}
+
+}  // namespace
+
+Bound bound_of_update(const Value& a, const Value& b, const Value& parameter,
+                      const UpdateInputs& inputs) {
+  Bound bound = bound_of_any(a, b, parameter, inputs);
+  const bool is_matrix = a.shape && a.shape->size() == 2;
+  if (inputs.has_muon && is_matrix && !inputs.has_other_gradient) {
+    allow_muon(inputs.rounding, bound);
   }
   return bound;
 }

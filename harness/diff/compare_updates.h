@@ -13,6 +13,8 @@ struct UpdateInputs {
   bool are_equal = false;
   /// All optimizers are known to treat each element alone, so no sum is rounded in another order.
   bool is_by_element = false;
+  /// Some optimizer is torch's Muon, which makes the singular values of a matrix alike.
+  bool has_muon = false;
   /// A gradient of the parameter differs by more than rounding.
   bool has_other_gradient = false;
   double rounding = 0;  ///< the largest distance of any gradient in this step that is rounding
@@ -21,6 +23,10 @@ struct UpdateInputs {
   std::optional<double> own_rounding;
   double largest = 0;  ///< norm of the parameter's updates so far, or of the state
 };
+
+/// How far a tensor moves in which the signs of elements turn over that are smaller than their
+/// rounding, relative to its norm. `rounding`: relative.
+double turned_over(const Value& tensor, double rounding);
 
 /// How far two updates are apart by rounding, relative to their norm. `parameter`: before the step.
 Bound bound_of_update(const Value& a, const Value& b, const Value& parameter,

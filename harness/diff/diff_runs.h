@@ -1,25 +1,11 @@
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <optional>
 #include <vector>
 
-#include "harness/diff/diff_side.h"
+#include "harness/diff/diff_request.h"
 #include "reports/record/comparison.h"
 
 namespace lockstep {
-
-/// How two jobs are compared.
-struct DiffRequest {
-  NameMap names;            ///< of A's tensors in B
-  std::int64_t offset = 0;  ///< step of B minus step of A
-  std::int64_t until = 0;   ///< the last step of A; 0: the last that both have
-  /// Second runs of A and B, which observed modules in some steps. Null: A and B themselves did, if
-  /// any.
-  std::array<const SideFiles*, 2> with_modules{};
-  bool are_same_values = false;  ///< other bits are different, whatever rounding may do
-};
 
 /// Compares job `b` with job `a`, step by step, until the parameters are too far apart to tell a
 /// fault from rounding. `noise`: repetitions of either, which say how far apart runs are that

@@ -65,6 +65,11 @@ void NameMap::add(std::string old_name, std::vector<std::string> new_names) {
   names_[std::move(old_name)] = std::move(new_names);
 }
 
+const std::string& NameMap::new_name(const std::string& old_name) const {
+  const auto found = names_.find(old_name);
+  return found != names_.end() && found->second.size() == 1 ? found->second[0] : old_name;
+}
+
 void NameMap::rename(WholeTensors& tensors) const {
   for (const auto& [old_name, new_names] : names_) {
     if (new_names.size() == 1) tensors.fuse({old_name}, new_names[0]);
@@ -152,13 +157,13 @@ void SideFiles::add_sizes(JobSizes& sizes) const {
 bool SideFiles::has_any(Kind kind) const {
   const auto& tensors = reader_->tensors();
   return std::any_of(tensors.begin(), tensors.end(),
-                     [&](const auto& observed) { return observed.first.kind == kind; });
+                     [&](const auto& observed) { return observed.tensor.kind == kind; });
 }
 
 bool SideFiles::has_named(const std::string& name) const {
   const auto& tensors = reader_->tensors();
   return std::any_of(tensors.begin(), tensors.end(),
-                     [&](const auto& observed) { return observed.first.name == name; });
+                     [&](const auto& observed) { return observed.tensor.name == name; });
 }
 
 ComparedSide side_of(const SideFiles& files) {
@@ -167,6 +172,8 @@ ComparedSide side_of(const SideFiles& files) {
   side.title = files.job().title;
   side.label = files.job().label;
   side.world_size = files.job().world_size;
+  if (files.job().host_memory) side.peak_bytes = files.job().host_memory->most;
+  if (files.job().device_memory) side.peak_device_bytes = files.job().device_memory->most;
   side.steps = static_cast<std::int64_t>(files.steps().size());
   side.has_modules = files.has_any(Kind::module_output) || files.has_any(Kind::module_gradient);
   return side;

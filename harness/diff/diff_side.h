@@ -31,6 +31,9 @@ class NameMap {
   /// The old names for which `is_known` is false, ascending.
   std::vector<std::string> unknown(const std::function<bool(const std::string&)>& is_known) const;
 
+  /// The new name of a tensor of A; its old one if it has none, or was split.
+  const std::string& new_name(const std::string& old_name) const;
+
   /// Gives the tensors of A their new names, as far as they have one.
   void rename(WholeTensors& tensors) const;
 

@@ -111,6 +111,13 @@ bool has_optimizers_by_element(const JobRecord& job) {
          });
 }
 
+bool has_muon(const JobRecord& job) {
+  return std::ranges::any_of(job.configuration, [](const Setting& setting) {
+    const Hyperparameter one = hyperparameter_of(setting);
+    return one.kind == "Muon" && one.name == "ns_steps";  // not one of a script by this name
+  });
+}
+
 bool has_scaled_gradients(const JobRecord& job) {
   return std::ranges::any_of(job.configuration, [](const Setting& setting) {
     return hyperparameter_of(setting).name == "grad_scale";

@@ -22,6 +22,9 @@ bool is_scheduled(const std::string& name);
 /// torch's, except those that need a whole matrix or evaluate the loss again.
 bool has_optimizers_by_element(const JobRecord& job);
 
+/// Whether an optimizer of a job is torch's Muon.
+bool has_muon(const JobRecord& job);
+
 /// Whether an optimizer of a job was given scaled gradients, and takes the scale back in its step:
 /// a fused one with torch's GradScaler.
 bool has_scaled_gradients(const JobRecord& job);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <string>
@@ -351,6 +352,21 @@ Precondition compare_samples(const SideFiles& a, const SideFiles& b,
   samples.likeness = Likeness::equal;
   samples.text = fmt::format("the same in {} of {} steps", known, steps.size());
   return samples;
+}
+
+std::optional<Precondition> compare_last_steps(const SideFiles& a, const SideFiles& b,
+                                               std::int64_t offset) {
+  if (a.steps().empty() || b.steps().empty()) return std::nullopt;
+  const std::int64_t of_a = a.steps().back(), of_b = b.steps().back();
+  const bool is_a_shorter = of_a + offset < of_b;
+  const std::vector<std::int64_t>& shorter = (is_a_shorter ? a : b).steps();
+  const std::int64_t stride =
+      shorter.size() > 1 ? shorter.back() - shorter[shorter.size() - 2] : std::int64_t{1};
+  if (std::abs(of_a + offset - of_b) < stride) return std::nullopt;
+  return Precondition{
+      Prerequisite::steps, Likeness::undecided,
+      fmt::format("A was observed {}up to step {}, and B {}up to step {}",
+                  is_a_shorter ? "only " : "", of_a, is_a_shorter ? "" : "only ", of_b)};
 }
 
 }  // namespace lockstep

@@ -34,6 +34,11 @@ std::optional<Precondition> compare_random_states(
 Precondition compare_samples(const SideFiles& a, const SideFiles& b,
                              const std::vector<std::pair<std::int64_t, std::int64_t>>& steps);
 
+/// That a side was observed in steps after the last one of the other. Absent: neither was. A side
+/// that observes one of several steps may have taken those after its last.
+std::optional<Precondition> compare_last_steps(const SideFiles& a, const SideFiles& b,
+                                               std::int64_t offset);
+
 /// Whether each rank saw the same samples in both steps; absent: unknown.
 std::optional<bool> ranks_saw_the_same(const StepView& a, const StepView& b);
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/judge/ranks/exits.h"
+#include "harness/judge/wrong_values.h"
 #include "reports/record/mismatch_table.h"
 #include "reports/record/result.h"
 
@@ -112,6 +113,27 @@ const Finding* hang_of(const JobRecord& job) {
   return nullptr;
 }
 
+/// That ranks agree on wrong values, by what the job itself left; null: nothing shows it.
+const Finding* wrong_alone(const JobRecord& job) {
+  for (const Predicate predicate : {Predicate::reduce_over_ranks, Predicate::use_held_weights,
+                                    Predicate::are_trained, Predicate::stay_tied}) {
+    if (const Finding* const found = first_finding(job.results, predicate)) return found;
+  }
+  return nullptr;
+}
+
+/// Of a job that trained to its end.
+void add_outcome_of_values(const JobRecord& job, ComparedSide& side) {
+  if (const Finding* const fault = first_fault_of_values(job)) {
+    const bool is_finite = fault->claim.predicate != Predicate::stay_finite;
+    side.outcome = is_finite ? SideOutcome::ranks_differ : SideOutcome::not_finite;
+    side.fault = *fault;
+  } else if (const Finding* const wrong = wrong_alone(job)) {
+    side.outcome = SideOutcome::wrong;
+    side.fault = *wrong;
+  }
+}
+
 }  // namespace
 
 void add_outcome(const JobRecord& job, const std::function<bool(const std::string&)>& has_tensor,
@@ -137,9 +159,8 @@ void add_outcome(const JobRecord& job, const std::function<bool(const std::strin
     set_ending(*ending);
   } else if (!job.command_error.empty()) {
     set_ending(finding_of_command(job));
-  } else if (const Finding* const fault = first_fault_of_values(job)) {
-    const bool is_finite = fault->claim.predicate != Predicate::stay_finite;
-    set(is_finite ? SideOutcome::ranks_differ : SideOutcome::not_finite, *fault);
+  } else {
+    add_outcome_of_values(job, side);
   }
 }
 

@@ -83,6 +83,12 @@ std::optional<TensorPair> update_pair(const WholeTensorKey& key, const WholeTens
   return pair;
 }
 
+/// "exp_avg" of the optimizer state "layer.weight: exp_avg".
+std::string state_of(const WholeTensorKey& key) {
+  const std::size_t begin = parameter_of(key).size() + 2;
+  return begin < key.name.size() ? key.name.substr(begin) : "";
+}
+
 /// Whether a state follows smoothly from the gradients: sums and averages of them, of their squares
 /// or sizes, and numbers of steps. Others turn over with the sign of an element, such as a step
 /// size or what was divided by its own root.
@@ -90,26 +96,143 @@ bool is_smooth(const WholeTensorKey& key, const WholeTensors& tensors) {
   static const std::set<std::string, std::less<>> kSmooth{
       "exp_avg",    "exp_avg_sq", "max_exp_avg_sq", "exp_inf",        "sum",
       "square_avg", "grad_avg",   "step",           "momentum_buffer"};
-  const std::string parameter = parameter_of(key);
-  const std::string_view state = std::string_view(key.name).substr(parameter.size());
-  if (state.size() < 2 || !kSmooth.contains(state.substr(2))) return false;
+  const std::string state = state_of(key);
+  if (!kSmooth.contains(state)) return false;
   const bool is_of_rmsprop =  // whose momentum is that of gradients over their root
-      state == ": momentum_buffer" &&
-      tensors.find({key.phase, key.kind, parameter + ": square_avg"});
+      state == "momentum_buffer" &&
+      tensors.find({key.phase, key.kind, parameter_of(key) + ": square_avg"});
   return !is_of_rmsprop;
 }
 
-/// Of states that both sides have whole, and that are no codes of quantized ones.
+/// Codes of quantized states.
+bool is_code(const WholeTensor& state) {
+  return roundoff_of(state.dtype) == 0 && state.elements > 1;
+}
+
+/// Of states that both sides have whole, and that are no codes.
 std::optional<TensorPair> state_pair(const WholeTensorKey& key, const WholeTensor& tensor,
                                      const SideStep& a, const SideStep& b) {
   if (key.kind != Kind::optimizer_state || !is_smooth(key, a.tensors)) return std::nullopt;
   const WholeTensor* const other = b.tensors.find(key);
   if (!other || !tensor.problem.empty() || !other->problem.empty()) return std::nullopt;
-  const auto is_code = [](const WholeTensor& one) {
-    return roundoff_of(one.dtype) == 0 && one.elements > 1;
-  };
   if (is_code(tensor) || is_code(*other)) return std::nullopt;
   return TensorPair{Compared::optimizer_state, key.name, tensor, *other};
+}
+
+/// What optimizers of a side keep of any parameter: "exp_avg".
+std::set<std::string> states_kept(const WholeTensors& tensors) {
+  std::set<std::string> states;
+  for (const auto& [key, tensor] : tensors.all()) {
+    if (key.kind == Kind::optimizer_state) states.insert(state_of(key));
+  }
+  return states;
+}
+
+/// Whether a state is compared, but the other side lacks it of a parameter which it steps.
+bool is_lacking(const WholeTensorKey& key, const WholeTensor& tensor, const SideStep& side,
+                const SideStep& other) {
+  return key.kind == Kind::optimizer_state && !other.tensors.find(key) &&
+         is_smooth(key, side.tensors) && tensor.problem.empty() && !is_code(tensor) &&
+         has_parameter(other, parameter_of(key));
+}
+
+/// One of the two sides of a step beside the other one.
+struct Beside {
+  const SideStep& side;
+  const SideStep& other;
+  bool is_a;  ///< `side`
+
+  const char* name_of_other() const { return is_a ? "B" : "A"; }
+
+  /// `lacking`: what stands for the tensor on the other side.
+  TensorPair pair(Compared quantity, const std::string& name, const WholeTensor& tensor,
+                  const WholeTensor& lacking) const {
+    return {quantity, name, is_a ? tensor : lacking, is_a ? lacking : tensor};
+  }
+};
+
+WholeTensor unknown(std::string why) {
+  WholeTensor none;
+  none.problem = std::move(why);
+  return none;
+}
+
+/// Adds the states that the other side lacks. It is a difference if its optimizers keep such states
+/// of other parameters. Else they may be other optimizers, or other implementations of one, and
+/// nothing is known of it. Some do not count steps by parameter.
+void add_lacking_states(const Beside& both, std::vector<TensorPair>& pairs) {
+  const std::set<std::string> kept = states_kept(both.other.tensors);
+  if (kept.empty()) return;
+  for (const auto& [key, tensor] : both.side.tensors.all()) {
+    if (!is_lacking(key, tensor, both.side, both.other)) continue;
+    const std::string state = state_of(key);
+    if (kept.contains(state)) {
+      pairs.push_back(both.pair(Compared::optimizer_state, key.name, tensor, undefined()));
+    } else if (state != "step") {
+      const std::string why = fmt::format("optimizers of {} keep none", both.name_of_other());
+      pairs.push_back(both.pair(Compared::optimizer_state, key.name, tensor, unknown(why)));
+    }
+  }
+}
+
+/// Of torch's normalisation layers: each rank may have those of its own samples.
+bool is_of_samples(const std::string& buffer) {
+  return buffer.ends_with("running_mean") || buffer.ends_with("running_var") ||
+         buffer.ends_with("num_batches_tracked");
+}
+
+bool has_buffers(const WholeTensors& tensors) {
+  return std::ranges::any_of(tensors.all(),
+                             [](const auto& one) { return one.first.kind == Kind::buffer; });
+}
+
+/// Adds the buffers that the other side lacks. A state of the training is a difference, unless the
+/// other side has one that this side lacks: that may be the same one by another name.
+void add_lacking_buffers(const Beside& both, const DecidingBuffers& buffers,
+                         std::vector<TensorPair>& pairs) {
+  if (!has_buffers(both.other.tensors)) return;
+  const auto& states = buffers.lone_states.at(both.is_a ? 0 : 1);
+  const auto& others = buffers.lone_states.at(both.is_a ? 1 : 0);
+  for (const auto& [key, tensor] : both.side.tensors.all()) {
+    if (key.kind != Kind::buffer || both.other.tensors.find(key)) continue;
+    if (!states.contains(key.name)) {
+      pairs.push_back(both.pair(Compared::statistic, key.name, tensor, undefined()));
+    } else if (others.empty()) {
+      pairs.push_back(both.pair(Compared::buffer, key.name, tensor, undefined()));
+    } else {
+      const std::string why =
+          fmt::format("there is none in {} by this name, but {}, which may be it (--map)",
+                      both.name_of_other(), *others.begin());
+      pairs.push_back(both.pair(Compared::buffer, key.name, tensor, unknown(why)));
+    }
+  }
+}
+
+void add_buffer(const WholeTensorKey& key, const WholeTensor& tensor, const SideStep& b,
+                const DecidingBuffers& buffers, std::vector<TensorPair>& pairs) {
+  if (key.kind != Kind::buffer) return;
+  const WholeTensor* const other = b.tensors.find(key);
+  if (!other) return;
+  const bool is_state = buffers.states.contains(key.name);
+  const bool decides = is_state || (buffers.are_statistics_of_same && is_of_samples(key.name));
+  TensorPair pair{decides ? Compared::buffer : Compared::statistic, key.name, tensor, *other};
+  const bool are_of_ranks = !tensor.others.empty() && !other->others.empty();
+  if (decides && !is_state && are_of_ranks) {
+    // DDP gives those of the first rank to the others before a forward pass, others do not.
+    pair.a.problem.clear();
+    pair.b.problem.clear();
+    pair.ranks = {tensor.rank};
+    if (tensor.rank == other->rank) pairs.push_back(std::move(pair));
+    return;
+  }
+  const bool is_known = tensor.problem.empty() && (other->problem.empty() || is_state);
+  if (!is_known) return;
+  if (!other->others.empty()) {
+    pair.of_ranks = other->others;
+    pair.of_ranks.push_back(*other);
+    pair.of_ranks.back().problem.clear();
+  }
+  pairs.push_back(std::move(pair));
 }
 
 }  // namespace
@@ -216,15 +339,21 @@ std::string parameter_of(const TensorPair& pair) {
   return parameter_of({{}, is_state ? Kind::optimizer_state : Kind::parameter, pair.name});
 }
 
-std::vector<TensorPair> pairs_of(const SideStep& a, const SideStep& b) {
+std::vector<TensorPair> pairs_of(const SideStep& a, const SideStep& b,
+                                 const DecidingBuffers& buffers) {
   std::vector<TensorPair> pairs;
   for (const auto& [key, tensor] : a.tensors.all()) {
     auto pair = observed_pair(key, tensor, b);
     if (!pair) pair = update_pair(key, tensor, a, b);
     if (!pair) pair = state_pair(key, tensor, a, b);
     if (pair) pairs.push_back(std::move(*pair));
+    add_buffer(key, tensor, b, buffers, pairs);
   }
   add_gradients_of_b(a, b, pairs);
+  for (const Beside& both : {Beside{a, b, true}, Beside{b, a, false}}) {
+    add_lacking_states(both, pairs);
+    add_lacking_buffers(both, buffers, pairs);
+  }
   std::stable_sort(pairs.begin(), pairs.end(), [](const TensorPair& x, const TensorPair& y) {
     return x.quantity < y.quantity;
   });

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,14 +58,23 @@ struct TensorPair {
   /// That of each rank of B, if ranks hold different values of a tensor that none divides. Of an
   /// update, its parameter was the same before.
   std::vector<WholeTensor> of_ranks = {};
+  std::vector<int> ranks = {};  ///< on which both are; empty: on all together
 };
 
 /// "layer.weight", also of the optimizer state "layer.weight: exp_avg".
 std::string parameter_of(const TensorPair& pair);
 
-/// The tensors to compare in a step, in the order of execution: losses, gradients, updates and
-/// optimizer states that both sides observed.
-std::vector<TensorPair> pairs_of(const SideStep& a, const SideStep& b);
+/// Buffers that decide.
+struct DecidingBuffers {
+  std::set<std::string> states;                      ///< that ranks share, on both sides
+  std::array<std::set<std::string>, 2> lone_states;  ///< of A, and of B, that the other side lacks
+  bool are_statistics_of_same = false;  ///< each rank of both sides saw the same samples
+};
+
+/// The tensors to compare in a step, in the order of execution: losses, gradients, updates,
+/// optimizer states and buffers that both sides observed, and what one side lacks of them.
+std::vector<TensorPair> pairs_of(const SideStep& a, const SideStep& b,
+                                 const DecidingBuffers& buffers);
 
 /// Adds the sizes of a step that `watch --data` saw: of rank 0 and, if they differ, of all ranks.
 void add_sizes(const StepView& step, std::vector<KnownSize>& sizes);

@@ -217,6 +217,7 @@ struct Moment {
 
 bool is_of_model(const Observation& row) {
   const bool is_of_micro_batch = row.phase == Phase::post_backward && row.kind != Kind::parameter;
+  if (row.kind == Kind::buffer) return row.phase == Phase::post_step;
   return !is_of_micro_batch && (row.kind == Kind::parameter || row.kind == Kind::gradient ||
                                 row.kind == Kind::loss || row.kind == Kind::optimizer_state);
 }

@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "harness/job/expected_error.h"
+#include "harness/job/facts_of_job.h"
 #include "harness/job/rank_end.h"
 #include "harness/job/rank_facts.h"
-#include "harness/job/settings_apart.h"
 #include "harness/job/stall.h"
 #include "harness/record/environment.h"
 #include "harness/record/journal.h"
@@ -48,6 +47,16 @@ std::vector<Claim> claims_of(const JobRecord& job, const std::map<int, RankFacts
   }
   claims.push_back(copies);
   return claims;
+}
+
+/// Steps after which all ranks average their parameters, as torch's averagers do; 0: not all ranks
+/// do, or after other numbers of steps.
+std::int64_t steps_between_averages(const std::map<int, RankFacts>& facts) {
+  if (facts.empty()) return 0;
+  const std::int64_t first = facts.begin()->second.agree_every;
+  const bool is_of_all = std::all_of(
+      facts.begin(), facts.end(), [&](const auto& one) { return one.second.agree_every == first; });
+  return is_of_all ? first : 0;
 }
 
 /// The last step that a rank has written, as far as its index can be read: a rank that is killed at
@@ -153,97 +162,6 @@ void note_lost_files(JobRecord& job, const fs::path& files) {
       fmt::format("what its ranks wrote cannot be read: {}: {}", files.string(), failure.message());
 }
 
-std::vector<std::int64_t> skipped_steps_in(const std::map<int, RankFacts>& facts) {
-  std::set<std::int64_t> steps;
-  for (const auto& [rank, one] : facts) {
-    steps.insert(one.skipped_steps.begin(), one.skipped_steps.end());
-  }
-  return {steps.begin(), steps.end()};
-}
-
-std::vector<SkippedSteps> skipped_by_in(const std::map<int, RankFacts>& facts) {
-  std::map<std::vector<std::int64_t>, std::vector<int>> ranks;
-  for (const auto& [rank, one] : facts) {
-    if (!one.skipped_steps.empty()) ranks[one.skipped_steps].push_back(rank);
-  }
-  std::vector<SkippedSteps> skipped;
-  for (const auto& [steps, those] : ranks) skipped.push_back({steps, those});
-  return skipped;
-}
-
-/// `member`: the calls of a rank.
-std::vector<Traffic> traffic_in(const std::map<int, RankFacts>& facts,
-                                std::vector<CallsPerStep> RankFacts::*member) {
-  std::map<CallsPerStep, std::vector<int>> callers;
-  for (const auto& [rank, one] : facts) {
-    for (const CallsPerStep& calls : one.*member) callers[calls].push_back(rank);
-  }
-  std::vector<Traffic> traffic;
-  for (const auto& [calls, ranks] : callers) {
-    traffic.push_back(
-        {ranks, calls.group_size, calls.first_step, calls.last_step, calls.collectives});
-  }
-  return traffic;
-}
-
-std::vector<NamedGroup> groups_in(const std::map<int, RankFacts>& facts) {
-  std::map<std::pair<std::string, int>, std::vector<int>> members;
-  for (const auto& [rank, one] : facts) {
-    for (const auto& group : one.groups) {
-      if (group.second > 0) members[group].push_back(rank);
-    }
-  }
-  std::vector<NamedGroup> groups;
-  for (const auto& [group, ranks] : members) groups.push_back({group.first, group.second, ranks});
-  return groups;
-}
-
-std::vector<Setting> configuration_in(const std::map<int, RankFacts>& facts) {
-  std::map<std::pair<std::string, std::string>, std::vector<int>> holders;
-  for (const auto& [rank, one] : facts) {
-    for (const auto& setting : one.configuration) holders[setting].push_back(rank);
-  }
-  std::vector<Setting> configuration;
-  for (const auto& [setting, ranks] : holders) {
-    configuration.push_back({setting.first, setting.second, ranks});
-  }
-  return configuration;
-}
-
-std::vector<Precision> precisions_in(const std::map<int, RankFacts>& facts) {
-  std::map<std::tuple<std::string, std::string, std::int64_t>, std::vector<int>> holders;
-  for (const auto& [rank, one] : facts) {
-    for (const Precision& seen : one.precisions) {
-      holders[{seen.operation, seen.dtype, seen.first_step}].push_back(rank);
-    }
-  }
-  std::vector<Precision> precisions;
-  for (const auto& [seen, ranks] : holders) {
-    const auto& [operation, dtype, first_step] = seen;
-    precisions.push_back({operation, dtype, first_step, ranks});
-  }
-  return precisions;
-}
-
-/// The same on several ranks is one. Where it is over on one of them, the earliest step counts.
-std::vector<Unreduced> unreduced_in(const std::map<int, RankFacts>& facts) {
-  std::vector<Unreduced> all;
-  for (const auto& [rank, one] : facts) {
-    for (const Unreduced& own : one.unreduced) {
-      const auto known = std::ranges::find_if(all, [&](const Unreduced& other) {
-        return std::tie(own.reason, own.wrapper, own.place, own.first_step, own.parameters) ==
-               std::tie(other.reason, other.wrapper, other.place, other.first_step,
-                        other.parameters);
-      });
-      Unreduced& found = known == all.end() ? all.emplace_back(own) : *known;
-      const bool is_earlier = own.last_step > 0 && own.last_step < found.last_step;
-      if (found.last_step == 0 || is_earlier) found.last_step = own.last_step;
-      found.ranks.push_back(rank);
-    }
-  }
-  return all;
-}
-
 /// Where the training script of a command is: after its launchers and their options. The number of
 /// words if there is none.
 std::size_t place_of_script(const std::vector<std::string>& command) {
@@ -343,63 +261,6 @@ void take_stall(JobRecord& job, const Stall& stall) {
   if (hangs && job.elsewhere.empty()) job.claims.push_back(collectives_match());
 }
 
-/// The step after which the rows of a rank were removed first; 0: of none.
-std::int64_t first_thinned(const std::map<int, RankFacts>& facts) {
-  std::int64_t first = 0;
-  for (const auto& [rank, one] : facts) {
-    const bool is_earlier = first == 0 || one.thinned_after < first;
-    if (one.thinned_after > 0 && is_earlier) first = one.thinned_after;
-  }
-  return first;
-}
-
-int calls_in_forward(const std::map<int, RankFacts>& facts) {
-  int most = facts.empty() ? -1 : 0;
-  for (const auto& [rank, one] : facts) most = most_calls(most, one.calls_in_forward);
-  return most;
-}
-
-void take_writes(JobRecord& job, const std::map<int, RankFacts>& facts) {
-  std::set<std::int64_t> steps;
-  job.writes_known_until = facts.empty() ? 0 : facts.begin()->second.writes_known_until;
-  for (const auto& [rank, one] : facts) {
-    steps.insert(one.written_before.begin(), one.written_before.end());
-    job.writes_known_until = std::min(job.writes_known_until, one.writes_known_until);
-  }
-  job.written_before = {steps.begin(), steps.end()};
-}
-
-std::vector<std::string> state_buffers_in(const std::map<int, RankFacts>& facts) {
-  std::set<std::string> names;
-  for (const auto& [rank, one] : facts) {
-    names.insert(one.state_buffers.begin(), one.state_buffers.end());
-  }
-  return {names.begin(), names.end()};
-}
-
-/// What the ranks know of themselves.
-void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
-  job.skipped_steps = skipped_steps_in(facts);
-  job.skipped_by = skipped_by_in(facts);
-  take_writes(job, facts);
-  job.traffic = traffic_in(facts, &RankFacts::calls);
-  job.traffic_in_steps = traffic_in(facts, &RankFacts::calls_in_steps);
-  job.configuration = configuration_in(facts);
-  job.settings_apart = settings_apart_in(facts);
-  job.precisions = precisions_in(facts);
-  job.groups = groups_in(facts);
-  job.unreduced = unreduced_in(facts);
-  job.state_buffers = state_buffers_in(facts);
-  job.calls_in_forward = calls_in_forward(facts);
-  job.thinned_after = first_thinned(facts);
-  job.captured_updates = 0;
-  job.perturbed.reset();
-  for (const auto& [rank, one] : facts) {
-    job.perturbed = fewest_perturbed(job.perturbed, one.perturbed);
-    job.captured_updates = std::max(job.captured_updates, one.captured_updates);
-  }
-}
-
 }  // namespace
 
 RunRecord record_of_job(const WatchRequest& request) {
@@ -427,6 +288,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   const std::optional<Stall> stall = read_stall(files);
   const auto errors = errors_without_step(files);
   take_exits(job, files, facts, {progress, stall, errors, signals_of_processes(files), end});
+  if (job.agree_every == 0) job.agree_every = steps_between_averages(facts);
   job.claims = claims_of(job, facts);
   if (stall) take_stall(job, *stall);
   take_facts(job, facts);

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "harness/job/add_facts.h"
 #include "harness/job/rank_facts.h"
 #include "harness/job/stall.h"
 #include "harness/record/run_folder.h"
@@ -54,23 +55,6 @@ JobPart part_of(const fs::path& folder, const JobRecord& job) {
   return {job.id, (folder / job.folder).string(), ranks_here(job), job.manifest};
 }
 
-/// Adds facts that ranks have in common: those known already get more ranks.
-template <class Fact>
-void add_facts(const std::vector<Fact>& more, std::vector<Fact>& facts) {
-  for (const Fact& one : more) {
-    const auto same = std::find_if(facts.begin(), facts.end(), [&](Fact known) {
-      known.ranks = one.ranks;
-      return known == one;
-    });
-    if (same == facts.end()) {
-      facts.push_back(one);
-    } else {
-      same->ranks.insert(same->ranks.end(), one.ranks.begin(), one.ranks.end());
-      std::sort(same->ranks.begin(), same->ranks.end());
-    }
-  }
-}
-
 /// 0: none of both.
 std::int64_t earlier(std::int64_t a, std::int64_t b) {
   return a > 0 && b > 0 ? std::min(a, b) : std::max(a, b);
@@ -111,6 +95,17 @@ void add_machine(const fs::path& folder, const JobRecord& other, JobRecord& job)
   std::vector<Unreduced> unreduced = other.unreduced;
   for (Unreduced& one : unreduced) one.explains = false;
   add_facts(unreduced, job.unreduced);
+  add_facts(other.last_calls, job.last_calls);
+  add_facts(other.joined, job.joined);
+  add_facts(other.untrained, job.untrained);
+  add_facts(other.broken_ties, job.broken_ties);
+  add_facts(other.parameter_orders, job.parameter_orders);
+  add_facts(other.written_by, job.written_by);
+  add_facts(other.optimizers, job.optimizers);
+  add_facts(other.schedules, job.schedules);
+  add_facts(other.devices, job.devices);
+  add_memory(other.host_memory, job.host_memory);
+  add_memory(other.device_memory, job.device_memory);
   add_facts(other.skipped_by, job.skipped_by);
   job.skipped_steps = those_of_both(job.skipped_steps, other.skipped_steps);
   job.thinned_after = earlier(job.thinned_after, other.thinned_after);

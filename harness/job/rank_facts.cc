@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -55,9 +56,89 @@ std::vector<Unreduced> unreduced_in(const nlohmann::json& rows) {
                          whole_number<std::int64_t>(row, "first_step"),
                          whole_number<std::int64_t>(row, "last_step"),
                          {},
-                         row.at("parameters")});
+                         row.at("parameters"),
+                         false,
+                         row.value("is_evaluated", false)});
   }
   return unreduced;
+}
+
+std::optional<LastCalls> last_calls_in(const nlohmann::json& json) {
+  if (json.empty()) return {};
+  LastCalls last{{}, whole_number<std::int64_t>(json, "step"), json.at("without_gradient"), {}};
+  for (const nlohmann::json& row : json.at("calls")) {
+    last.calls.push_back({row.at("operation"), mask_secrets(row.at("place").get<std::string>()),
+                          whole_number<std::int64_t>(row, "calls"), row.at("is_of_gradients")});
+  }
+  return last;
+}
+
+std::vector<JoinedRanks> joined_in(const nlohmann::json& rows) {
+  std::vector<JoinedRanks> joined;
+  for (const nlohmann::json& row : rows) {
+    joined.push_back(
+        {{}, whole_number<std::int64_t>(row, "after"), whole_number<std::int64_t>(row, "until")});
+  }
+  return joined;
+}
+
+std::vector<Untrained> untrained_in(const nlohmann::json& rows) {
+  std::vector<Untrained> untrained;
+  for (const nlohmann::json& row : rows) {
+    untrained.push_back({row.at("optimizer"),
+                         mask_secrets(row.at("place").get<std::string>()),
+                         row.at("is_sharded"),
+                         whole_number<std::int64_t>(row, "held"),
+                         whole_number<std::int64_t>(row, "first_step"),
+                         whole_number<std::int64_t>(row, "last_step"),
+                         {},
+                         row.at("parameters")});
+  }
+  return untrained;
+}
+
+std::vector<BrokenTie> broken_ties_in(const nlohmann::json& rows) {
+  std::vector<BrokenTie> ties;
+  for (const nlohmann::json& row : rows) {
+    ties.push_back({whole_number<std::int64_t>(row, "step"), {}, row.at("parameters")});
+  }
+  return ties;
+}
+
+std::vector<PairedParameters> parameter_orders_in(const nlohmann::json& rows) {
+  std::vector<PairedParameters> orders;
+  for (const nlohmann::json& row : rows) {
+    orders.push_back({row.at("wrapper"),
+                      whole_number<std::int64_t>(row, "count"),
+                      row.at("names"),
+                      row.at("order"),
+                      {}});
+  }
+  return orders;
+}
+
+std::vector<DeviceUse> devices_in(const nlohmann::json& rows) {
+  std::vector<DeviceUse> devices;
+  for (const nlohmann::json& row : rows) {
+    devices.push_back({row.at("device"),
+                       row.at("id"),
+                       whole_number<std::int64_t>(row, "parameters"),
+                       {},
+                       row.at("names")});
+  }
+  return devices;
+}
+
+std::vector<ScheduleSteps> schedules_in(const nlohmann::json& rows) {
+  std::vector<ScheduleSteps> schedules;
+  for (const nlohmann::json& row : rows) {
+    schedules.push_back({row.at("name"),
+                         row.at("optimizer"),
+                         whole_number<std::int64_t>(row, "steps"),
+                         whole_number<std::int64_t>(row, "step"),
+                         {}});
+  }
+  return schedules;
 }
 
 /// 0: the file does not say it.
@@ -104,6 +185,7 @@ RankFacts facts_in(const nlohmann::json& json) {
       .thinned_after = number_in<std::int64_t>(json, "thinned_after"),
       .written_before = numbers_in(json, "written_before"),
       .writes_known_until = number_in<std::int64_t>(json, "writes_known_until"),
+      .agree_every = std::max<std::int64_t>(number_in<std::int64_t>(json, "agree_every"), 0),
       .captured_updates = number_in<std::int64_t>(json, "captured_updates"),
       .perturbed = json.contains("perturbed")
                        ? std::optional(whole_number<std::int64_t>(json, "perturbed"))
@@ -118,6 +200,18 @@ RankFacts facts_in(const nlohmann::json& json) {
       .hyperparameters_until = number_in<std::int64_t>(json, "hyperparameters_until"),
       .precisions = precisions_in(json.value("precisions", nlohmann::json::array())),
       .unreduced = unreduced_in(json.value("unreduced", nlohmann::json::array())),
+      .last_calls = last_calls_in(json.value("last_calls", nlohmann::json::object())),
+      .joined = joined_in(json.value("joined", nlohmann::json::array())),
+      .untrained = untrained_in(json.value("untrained", nlohmann::json::array())),
+      .broken_ties = broken_ties_in(json.value("broken_ties", nlohmann::json::array())),
+      .parameter_orders =
+          parameter_orders_in(json.value("parameter_orders", nlohmann::json::array())),
+      .schedules = schedules_in(json.value("schedules", nlohmann::json::array())),
+      .devices = devices_in(json.value("devices", nlohmann::json::array())),
+      .peak_bytes = std::max<std::int64_t>(number_in<std::int64_t>(json, "peak_bytes"), 0),
+      .peak_device_bytes =
+          std::max<std::int64_t>(number_in<std::int64_t>(json, "peak_device_bytes"), 0),
+      .optimizers = settings_in(json.value("optimizers", nlohmann::json::object())),
       .state_buffers = json.value("state_buffers", std::vector<std::string>()),
       .groups = sizes_in(json.value("groups", nlohmann::json::object())),
       .machine = {number_in<int>(json, "local_first"), number_in<int>(json, "local_count")},
@@ -229,6 +323,19 @@ std::map<std::int64_t, int> signals_of_processes(const std::filesystem::path& fo
     signals[whole_number<std::int64_t>(note, "process")] = signal;
   });
   return signals;
+}
+
+void add_memory(const std::optional<PeakMemory>& more, std::optional<PeakMemory>& memory) {
+  if (!more || !memory) {
+    if (more) memory = more;
+    return;
+  }
+  if (more->most > memory->most) {
+    std::tie(memory->most, memory->most_of) = std::tie(more->most, more->most_of);
+  }
+  if (more->least < memory->least) {
+    std::tie(memory->least, memory->least_of) = std::tie(more->least, more->least_of);
+  }
 }
 
 std::optional<std::int64_t> fewest_perturbed(std::optional<std::int64_t> one,

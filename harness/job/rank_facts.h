@@ -40,7 +40,8 @@ struct RankFacts {
   /// Steps before which parameters were written since the step before, up to a step.
   std::vector<std::int64_t> written_before = {};
   std::int64_t writes_known_until = 0;
-  std::int64_t captured_updates = 0;           ///< in CUDA graphs: their replays are not observed
+  std::int64_t agree_every = 0;       ///< steps, by its user or by torch's averagers; 0: in all
+  std::int64_t captured_updates = 0;  ///< in CUDA graphs: their replays are not observed
   std::optional<std::int64_t> perturbed = {};  ///< parameters, as `JobRecord::perturbed`
   int calls_in_forward = -1;  ///< collectives in a forward pass, at most; -1: of none it is known
   bool has_copies = false;    ///< it observes parameters before each step, too
@@ -50,10 +51,20 @@ struct RankFacts {
   std::map<std::string, std::string> configuration = {};  ///< values as text, by name
   /// Those of optimizers that changed since the step before, by step; the first one has all.
   std::map<std::int64_t, std::map<std::string, std::string>> hyperparameters = {};
-  std::int64_t hyperparameters_until = 0;       ///< the last step of which they are known
-  std::vector<Precision> precisions = {};       ///< without ranks
-  std::vector<Unreduced> unreduced = {};        ///< without ranks
-  std::vector<std::string> state_buffers = {};  ///< as `JobRecord::state_buffers`
+  std::int64_t hyperparameters_until = 0;               ///< the last step of which they are known
+  std::vector<Precision> precisions = {};               ///< without ranks
+  std::vector<Unreduced> unreduced = {};                ///< without ranks
+  std::optional<LastCalls> last_calls = {};             ///< without ranks; absent: unknown
+  std::vector<JoinedRanks> joined = {};                 ///< without ranks
+  std::vector<Untrained> untrained = {};                ///< without ranks
+  std::vector<BrokenTie> broken_ties = {};              ///< without ranks
+  std::vector<PairedParameters> parameter_orders = {};  ///< without ranks
+  std::vector<ScheduleSteps> schedules = {};            ///< without ranks
+  std::vector<DeviceUse> devices = {};                  ///< without ranks
+  std::int64_t peak_bytes = 0;                          ///< of the host's memory; 0: unknown
+  std::int64_t peak_device_bytes = 0;                   ///< 0: unknown, or no GPU
+  std::map<std::string, std::string> optimizers = {};   ///< the lines that made them, by name
+  std::vector<std::string> state_buffers = {};          ///< as `JobRecord::state_buffers`
   /// Numbers of ranks of the groups that the training named, by name.
   std::map<std::string, int> groups = {};
   RanksOfMachine machine = {};
@@ -99,6 +110,9 @@ int most_calls(int one, int other);
 /// The smaller of two numbers of perturbed parameters; absent: neither is known.
 std::optional<std::int64_t> fewest_perturbed(std::optional<std::int64_t> one,
                                              std::optional<std::int64_t> other);
+
+/// Memory of more ranks, which may have the most, or the least; absent: none is known.
+void add_memory(const std::optional<PeakMemory>& more, std::optional<PeakMemory>& memory);
 
 /// The facts of all of them, by rank.
 std::map<int, RankFacts> read_all_facts(const std::filesystem::path& folder);

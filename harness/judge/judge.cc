@@ -19,6 +19,7 @@
 #include "harness/judge/rank_exits.h"
 #include "harness/judge/step_coverage.h"
 #include "harness/judge/values/agreement.h"
+#include "harness/judge/values/distinctness.h"
 #include "harness/judge/values/equality.h"
 #include "harness/judge/values/finiteness.h"
 #include "harness/judge/values/memory_limit.h"
@@ -98,6 +99,7 @@ class JudgedClaim {
     if (fold_) attempt([&] { fold_->see(step); });
   }
 
+  bool needs_values() const { return fold_ && fold_->needs_values(); }
   bool knows(std::int64_t like) const { return !fold_ || fold_->knows(like); }
 
   void see_alike(std::int64_t step, std::int64_t like) {
@@ -158,9 +160,16 @@ class JudgedClaim {
         break;
       case Predicate::divide_samples:
       case Predicate::reduce_over_ranks:
-        break;  // of a job, and judged after its steps (`shared_samples`, `reduction_fold`)
+      case Predicate::are_trained:
+      case Predicate::use_held_weights:
+      case Predicate::stay_tied:
+      case Predicate::have_one_order:
+        break;  // of a job, and judged after its steps (as `reduction_fold`)
       case Predicate::stay_finite:
         fold_ = fold_finiteness(cell_, claim);
+        break;
+      case Predicate::differ_across_ranks:
+        fold_ = fold_distinctness(claim);
         break;
       case Predicate::agree_periodically:
         fold_ = fold_periodic_agreement(cell_, claim);
@@ -345,12 +354,26 @@ class JudgingPass {
     const bool is_known = std::all_of(claims_.begin(), claims_.end(),
                                       [&](const JudgedClaim& claim) { return claim.knows(*like); });
     if (!is_known) return false;
-    if (known_.is_read(number, place)) cell_.evidence->at(number);
+    if (known_.is_read(number, place)) cell_.evidence->check(number);
     for (JudgedClaim& claim : claims_) claim.see_alike(number, *like);
     return true;
   }
 
+  /// Whether somebody needs more of a step than its tensors.
+  bool needs_values(std::int64_t number) const {
+    return !cell_.is_job || cell_.reference || !cell_.evidence->is_told_by_indices(number) ||
+           any_wants(others_, number) || std::ranges::any_of(claims_, [](const JudgedClaim& claim) {
+             return claim.needs_values();
+           });
+  }
+
   void see_read(std::int64_t number) {
+    if (!needs_values(number)) {
+      const StepView tensors = cell_.evidence->tensors_at(number);
+      for (JudgedClaim& claim : claims_) claim.see({tensors, nullptr});
+      known_.note_seen(number);
+      return;
+    }
     const auto actual = cell_.evidence->at(number);
     const auto expected = cell_.reference ? cell_.reference->at(number) : nullptr;
     const CellStep step{*actual, expected.get()};

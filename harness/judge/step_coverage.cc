@@ -9,11 +9,22 @@
 namespace lockstep {
 namespace {
 
-/// The first and the last step in which ranks of a job finished; empty if unknown.
+/// Whether the last step that was observed of a rank comes before the last one of those with which
+/// it went along.
+bool ends_in_join(const CellEvidence& cell, const RankExit& end) {
+  return std::ranges::any_of(cell.joined, [&end](const JoinedRanks& one) {
+    return (one.until == 0 || end.step < one.until) &&
+           std::ranges::binary_search(one.ranks, end.rank);
+  });
+}
+
+/// The first and the last step in which ranks of a job finished; empty if unknown. The data of a
+/// rank that had joined ended earlier.
 std::optional<std::pair<std::int64_t, std::int64_t>> last_steps(const CellEvidence& cell) {
   std::optional<std::pair<std::int64_t, std::int64_t>> steps;
   for (const RankExit& end : cell.exits) {
     if (!cell.is_job || end.kind != ExitKind::finished || end.step == 0) continue;
+    if (ends_in_join(cell, end)) continue;
     if (!steps) steps = {end.step, end.step};
     steps = {std::min(steps->first, end.step), std::max(steps->second, end.step)};
   }
@@ -28,9 +39,8 @@ StepCoverage::StepCoverage(const CellEvidence& cell)
 void StepCoverage::see(const StepView& step, const Claim& claim) {
   bool is_observed = false;
   for (int rank = 0; rank < step.processes() && !is_observed; ++rank) {
-    const auto seen = step.observations(rank);
-    is_observed = std::any_of(seen.begin(), seen.end(),
-                              [&](const Observation& one) { return concerns(claim, one); });
+    is_observed =
+        step.has_row(rank, [&](const ObservedTensor& one) { return concerns(claim, one); });
   }
   if (!is_observed) without_.insert(step.number());
   note(step.number(), is_observed);

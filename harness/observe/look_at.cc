@@ -13,8 +13,6 @@ namespace lockstep {
 
 namespace {
 
-using Shape = std::vector<std::int64_t>;
-
 std::string dtype_name(const at::Tensor& tensor) {
   return std::string(c10::getDtypeNames(tensor.scalar_type()).first);
 }

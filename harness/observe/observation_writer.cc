@@ -40,7 +40,7 @@ Observation ObservationWriter::row_of(Phase phase, Kind kind, const NamedTensor&
   row.name = tensor.name;
   row.replica_group = tensor.replica_group;
   const bool has_no_gradient = kind == Kind::gradient && !tensor.tensor.defined();
-  if (has_no_gradient) row.not_comparable += ": no gradient";
+  if (has_no_gradient) row.not_comparable = row.not_comparable + ": no gradient";
   writer_.claim(row);
   return row;
 }

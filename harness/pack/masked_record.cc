@@ -141,6 +141,7 @@ void mask_machine(RunRecord& run) {
 }
 
 void learn_place(const std::string& place, Redaction& redaction) {
+  if (place.empty()) return;
   const auto [function, site] = parts_of_frame(place);
   if (!function.empty()) redaction.learn(std::string(function));
   redaction.learn(std::string(site.substr(0, site.rfind(':'))));
@@ -149,7 +150,16 @@ void learn_place(const std::string& place, Redaction& redaction) {
 void learn_names(const JobRecord& job, Redaction& redaction) {
   for (const Unreduced& one : job.unreduced) {
     learn_names(one.parameters, redaction);
-    if (!one.place.empty()) learn_place(one.place, redaction);
+    learn_place(one.place, redaction);
+  }
+  for (const Untrained& one : job.untrained) {
+    learn_names(one.parameters, redaction);
+    learn_place(one.place, redaction);
+  }
+  for (const Setting& one : job.optimizers) learn_place(one.value, redaction);
+  for (const LastCalls& one : job.last_calls) {
+    learn_names(one.without_gradient, redaction);
+    for (const CallsAtPlace& at : one.calls) learn_place(at.place, redaction);
   }
   for (const ClaimResult& result : job.results) learn_names(result, redaction);
   redaction.learn(job.symptom.tensor);

@@ -42,8 +42,8 @@ namespace fs = std::filesystem;
 /// Of the files `rank-N` + ending that a pack holds unless names are replaced.
 constexpr std::array<std::string_view, 2> kEndings{".tensors.csv", ".index"};
 /// Of those with texts of the training.
-constexpr std::array<std::string_view, 5> kEndingsOfTexts{
-    ".status.json", kFactsEnding, kElsewhereEnding, kKeptAnswerEnding, kStacksEnding};
+constexpr std::array<std::string_view, 6> kEndingsOfTexts{
+    ".status.json", kFactsEnding, kElsewhereEnding, kKeptAnswerEnding, kEndEnding, kStacksEnding};
 
 using Json = nlohmann::json;
 
@@ -219,7 +219,8 @@ void stage_snapshot(const std::string& name, const fs::path& source, const fs::p
   write_safetensors(folder / name, tensors, snapshot.identity);
 }
 
-/// An answer of a rank that stands still. Stacks are left out: the report shows one place of each.
+/// An answer of a rank that stands still, or its end. Stacks are left out: the report shows one
+/// place of each.
 void stage_answer(const fs::path& file, const fs::path& staged, Redaction& redaction) {
   if (!is_there(file)) return;
   Answer answer(file);
@@ -279,6 +280,7 @@ void learn_names_of_rank(int rank, const fs::path& folder, Redaction& redaction)
     }
   }
   learn_answer(rank_file(folder, rank, kKeptAnswerEnding), redaction);
+  learn_answer(rank_file(folder, rank, kEndEnding), redaction);
 }
 
 }  // namespace
@@ -317,6 +319,7 @@ void stage_redacted_files(const JobRecord& job, const fs::path& source, const fs
   make_folders(to);
   for (int rank = 0; rank < job.processes; ++rank) {
     stage_journal(rank, from, to, redaction);
+    stage_answer(rank_file(from, rank, kEndEnding), rank_file(to, rank, kEndEnding), redaction);
   }
   for (const std::string& name : snapshots_in(from)) stage_snapshot(name, from, to, redaction);
   stage_stall(from, to, redaction);

@@ -66,7 +66,7 @@ class JournalReader::Scan {
       begin(row, observation.step);
     }
     ++reader_.rows_;
-    lockstep::add(reader_.identities_[tensor], observation.micro_batch, observation.digest,
+    lockstep::add(reader_.tensors_[tensor]->identity, observation.micro_batch, observation.digest,
                   observation.statistics.non_finite, steps.back().summary);
   }
 
@@ -98,8 +98,9 @@ class JournalReader::Scan {
   bool has_begun_ = false;  ///< a step of this segment
 };
 
-JournalReader::JournalReader(std::filesystem::path path, JournalHeader header, IndexUse use)
-    : path_(std::move(path)) {
+JournalReader::JournalReader(std::filesystem::path path, JournalHeader header, IndexUse use,
+                             std::shared_ptr<KnownTensors> known)
+    : path_(std::move(path)), known_(std::move(known)) {
   // A rank that goes on writes a tensor, then its rows, then their entry in the index. Read the
   // other way round, nothing that an entry or a row refers to is missing.
   std::optional<StepIndex> index;
@@ -160,12 +161,12 @@ void JournalReader::scan_from(Position begin) {
 /// A table of another rank would give rows wrong names.
 void JournalReader::read_table() {
   const std::filesystem::path file = tensor_table_file(path_);
-  TensorTable table = read_tensor_table(file);
+  const TensorTable table = read_tensor_table(file);
   if (table.identity != identity()) {
     throw malformed(file.string(), 1, 0, "a table of " + identity(), table.identity);
   }
-  tensors_ = std::move(table.tensors);
-  for (const ObservedTensor& tensor : tensors_) identities_.push_back(identity_of(tensor));
+  tensors_.reserve(table.tensors.size());
+  for (const ObservedTensor& tensor : table.tensors) tensors_.push_back(known_->of(tensor));
 }
 
 /// Finds the rows of index entries, which come in ascending order.
@@ -336,37 +337,55 @@ Observation JournalReader::observation_in(const CsvRow& row, std::int64_t seq,
   observation.step = cells.whole(JournalColumn::kStep, 1);
   observation.micro_batch = cells.whole(JournalColumn::kMicroBatch, 0);
   const std::size_t number = number_of(row, segment);
-  static_cast<ObservedTensor&>(observation) = tensors_[number];
-  read_values(cells, identities_[number].is_of_whole_numbers, observation);
+  static_cast<ObservedTensor&>(observation) = tensors_[number]->tensor;
+  read_values(cells, tensors_[number]->identity.is_of_whole_numbers, observation);
   return observation;
+}
+
+/// `see`: takes an observation and its tensor.
+template <class See>
+void JournalReader::for_each_row(const JournalStep& step, const See& see) const {
+  StepSummary found;
+  std::vector<std::int64_t> micro_batches(tensors_.size(), -1);  // of the last row of each tensor
+  read_csv(file_of(step), kind_of_journals(), CsvPart{step.offset, step.bytes, step.line},
+           [&](const CsvRow& row) {
+             const Observation read =
+                 observation_in(row, step.first_seq + found.rows, step.segment);
+             require_step(step, read, row);
+             const std::size_t number = number_of(row, step.segment);
+             std::int64_t& last = micro_batches[number];
+             if (read.micro_batch <= last) {
+               throw cells_of(row, step.segment)
+                   .refusal(JournalColumn::kMicroBatch,
+                            fmt::format("more than {}, that of the tensor's last row", last));
+             }
+             last = read.micro_batch;
+             add(tensors_[number]->identity, read.micro_batch, read.digest,
+                 read.statistics.non_finite, found);
+             see(read, *tensors_[number]);
+           });
+  if (found == step.summary) return;
+  if (step.is_indexed) throw stale(step, "is not of its rows");
+  throw malformed(file_of(step).string(), step.line, 0,
+                  fmt::format("step {} as it was when the journal was opened", step.step),
+                  "other rows");
 }
 
 std::vector<Observation> JournalReader::read(const JournalStep& step) const {
   std::vector<Observation> observations;
   observations.reserve(static_cast<std::size_t>(step.summary.rows));
-  StepSummary found;
-  std::vector<std::int64_t> micro_batches(tensors_.size(), -1);  // of the last row of each tensor
-  read_csv(
-      file_of(step), kind_of_journals(), CsvPart{step.offset, step.bytes, step.line},
-      [&](const CsvRow& row) {
-        const auto seq = step.first_seq + static_cast<std::int64_t>(observations.size());
-        const Observation& read = observations.emplace_back(observation_in(row, seq, step.segment));
-        require_step(step, read, row);
-        const std::size_t number = number_of(row, step.segment);
-        std::int64_t& last = micro_batches[number];
-        if (read.micro_batch <= last) {
-          throw cells_of(row, step.segment)
-              .refusal(JournalColumn::kMicroBatch,
-                       fmt::format("more than {}, that of the tensor's last row", last));
-        }
-        last = read.micro_batch;
-        add(identities_[number], read.micro_batch, read.digest, read.statistics.non_finite, found);
-      });
-  if (found == step.summary) return observations;
-  if (step.is_indexed) throw stale(step, "is not of its rows");
-  throw malformed(file_of(step).string(), step.line, 0,
-                  fmt::format("step {} as it was when the journal was opened", step.step),
-                  "other rows");
+  for_each_row(step,
+               [&](const Observation& one, const KnownTensor&) { observations.push_back(one); });
+  return observations;
+}
+
+std::vector<SeenTensor> JournalReader::read_tensors(const JournalStep& step) const {
+  std::vector<SeenTensor> tensors;
+  tensors.reserve(static_cast<std::size_t>(step.summary.rows));
+  for_each_row(step, [&](const Observation& one, const KnownTensor& tensor) {
+    tensors.push_back({&tensor, one.micro_batch});
+  });
+  return tensors;
 }
 
 void JournalReader::require_step(const JournalStep& step, const Observation& observation,

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -35,6 +36,12 @@ struct JournalStep : IndexedStep {
   bool is_indexed = false;     ///< found through the index, not by its rows
 };
 
+/// A row without its value.
+struct SeenTensor {
+  const KnownTensor* tensor = nullptr;
+  std::int64_t micro_batch = 0;
+};
+
 /// An index entry does not belong to the rows in the file, although it names their checksum.
 class StaleIndex : public std::runtime_error {
  public:
@@ -62,8 +69,10 @@ class JournalReader {
   /// Error (usage) with file, line, column and the expected content. Rows whose step decreases are
   /// malformed.
   explicit JournalReader(const std::filesystem::path& path, IndexUse use = IndexUse::believed)
-      : JournalReader(path, read_journal_header(path), use) {}
-  JournalReader(std::filesystem::path path, JournalHeader header, IndexUse use);
+      : JournalReader(path, read_journal_header(path), use, std::make_shared<KnownTensors>()) {}
+  /// `known`: the tensors of all readers of an execution.
+  JournalReader(std::filesystem::path path, JournalHeader header, IndexUse use,
+                std::shared_ptr<KnownTensors> known);
 
   const std::filesystem::path& path() const { return path_; }
   const std::string& identity() const { return header().identity; }
@@ -75,7 +84,7 @@ class JournalReader {
   /// Steps whose rows were removed: their entries in the index. Ascending.
   const std::vector<IndexedStep>& thinned_steps() const { return thinned_steps_; }
   /// Every tensor observed in any step, in the order of its first observation.
-  const std::vector<ObservedTensor>& tensors() const { return tensors_; }
+  const std::vector<const KnownTensor*>& tensors() const { return tensors_; }
 
   std::size_t segments() const { return segments_.size(); }  ///< files of rows
   /// The file that holds the rows of a step.
@@ -89,6 +98,9 @@ class JournalReader {
   /// The rows of one of `steps()`. Throws Error (usage) if the file has changed, and StaleIndex if
   /// its rows contradict the index.
   std::vector<Observation> read(const JournalStep& step) const;
+
+  /// The same without the values, for steps of which these are known to agree with those of others.
+  std::vector<SeenTensor> read_tensors(const JournalStep& step) const;
 
  private:
   class Scan;
@@ -117,6 +129,8 @@ class JournalReader {
   void scan_from(Position begin);
   RecordRow cells_of(const CsvRow& row, std::size_t segment) const;
   Observation observation_in(const CsvRow& row, std::int64_t seq, std::size_t segment) const;
+  template <class See>
+  void for_each_row(const JournalStep& step, const See& see) const;
   void require_step(const JournalStep& step, const Observation& observation,
                     const CsvRow& row) const;
   StaleIndex stale(const JournalStep& step, std::string_view fault) const;
@@ -130,8 +144,8 @@ class JournalReader {
   std::int64_t rows_ = 0;
   std::vector<JournalStep> steps_;
   std::vector<IndexedStep> thinned_steps_;
-  std::vector<ObservedTensor> tensors_;
-  std::vector<TensorIdentity> identities_;  ///< by number of the tensor
+  std::shared_ptr<KnownTensors> known_;
+  std::vector<const KnownTensor*> tensors_;  ///< by number, all of `known_`
 };
 
 }  // namespace lockstep

@@ -82,10 +82,10 @@ std::optional<FileOfRank> file_of_rank(const std::string& name) {
   if (!found) return std::nullopt;
   const std::string& kind = found->kind;
   const std::string ending = found->kind_in_segments();
-  const bool is_evidence = ending == ".csv" || kind == ".tensors.csv" || kind == ".index" ||
-                           ending == ".sketches" || kind == ".status.json" ||
-                           kind == ".exit.json" || kind == kKeptAnswerEnding ||
-                           (kind.starts_with(".step-") && kind.ends_with(".safetensors"));
+  const bool is_evidence =
+      ending == ".csv" || kind == ".tensors.csv" || kind == ".index" || ending == ".sketches" ||
+      kind == ".status.json" || kind == ".exit.json" || kind == kKeptAnswerEnding ||
+      kind == kEndEnding || (kind.starts_with(".step-") && kind.ends_with(".safetensors"));
   return is_evidence ? found : std::nullopt;
 }
 

@@ -3,14 +3,17 @@
 #include <compare>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "harness/record/digest.h"
+#include "harness/record/interned.h"
 #include "harness/record/statistics.h"
 #include "reports/record/claim.h"
 
 namespace lockstep {
+
+/// One number for each dimension.
+using Shape = std::vector<std::int64_t>;
 
 /// The step-independent part of a journal row: one tensor as a rank holds it in one phase.
 /// `global_shape`, `offset` and `local_shape` have one entry per dimension. A whole tensor has
@@ -18,15 +21,16 @@ namespace lockstep {
 struct ObservedTensor {
   Phase phase = Phase::pre_forward;
   Kind kind = Kind::parameter;
-  std::string name;
-  std::string dtype;  ///< torch's name: "float32"; empty: the tensor is undefined
-  std::vector<std::int64_t> global_shape;
-  std::vector<std::int64_t> offset;
-  std::vector<std::int64_t> local_shape;
-  std::string replica_group;  ///< ranks of the same group hold copies; empty: all ranks
+  Interned<std::string> name;
+  Interned<std::string> dtype;  ///< torch's name: "float32"; empty: the tensor is undefined
+  Interned<Shape> global_shape;
+  Interned<Shape> offset;
+  Interned<Shape> local_shape;
+  Interned<std::string> replica_group;  ///< ranks of the same group hold copies; empty: all ranks
   /// Its value is a summand: those of the other groups at the same place are added to it.
   bool is_summand = false;
-  std::string not_comparable;  ///< why the digest is missing ("sparse layout"); empty: present
+  Interned<std::string>
+      not_comparable;  ///< why the digest is missing ("sparse layout"); empty: present
 
   auto operator<=>(const ObservedTensor&) const = default;
   bool operator==(const ObservedTensor&) const = default;

@@ -14,6 +14,8 @@ inline constexpr std::string_view kElsewhereEnding = ".elsewhere.json";
 inline constexpr std::string_view kStacksEnding = ".stacks";
 inline constexpr std::string_view kProgressEnding = ".progress";
 inline constexpr std::string_view kAnswerEnding = ".stall.json";  ///< where the rank stands still
+inline constexpr std::string_view kEndEnding =
+    ".ended.json";  ///< its calls, when an error ended it
 inline constexpr std::string_view kKeptAnswerEnding = ".stalled.json";  ///< that of the last stall
 
 /// Bytes of an answer.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -64,18 +65,39 @@ StallAnswer answer_in(const Json& json, std::int64_t now) {
   return answer;
 }
 
-/// Empty: there is none, or it belongs to another request.
-std::optional<StallAnswer> read_answer(const fs::path& path, const Stall& stall) {
+/// What `read` makes of a file that a hook wrote. Empty: there is none.
+template <class Read>
+auto read_report(const fs::path& path, const Read& read) -> decltype(read(Json())) {
   if (!fs::exists(path)) return {};
   try {
-    const Json json = Json::parse(read_text(path.string(), kLargestAnswer));
-    if (whole_number<std::uint32_t>(json, "request") != stall.request) return {};
-    return answer_in(json, stall.seen_ns);
+    return read(Json::parse(read_text(path.string(), kLargestAnswer)));
   } catch (const Json::exception& error) {
     throw malformed(path.string(), 0, 0, "what the hook of a watched rank writes", error.what());
   } catch (const std::out_of_range& error) {
     throw malformed(path.string(), 0, 0, "whole numbers", error.what());
   }
+}
+
+/// Empty: there is none, or it belongs to another request.
+std::optional<StallAnswer> read_answer(const fs::path& path, const Stall& stall) {
+  return read_report(path, [&](const Json& json) -> std::optional<StallAnswer> {
+    if (whole_number<std::uint32_t>(json, "request") != stall.request) return {};
+    return answer_in(json, stall.seen_ns);
+  });
+}
+
+/// What a rank noted when an error ended it.
+struct EndOfRank {
+  StallAnswer answer;
+  bool is_abort = false;
+  std::int64_t ended_ns = 0;
+};
+
+std::optional<EndOfRank> read_end(const fs::path& path) {
+  return read_report(path, [](const Json& json) -> std::optional<EndOfRank> {
+    const auto now = whole_number<std::int64_t>(json, "now_ns");
+    return EndOfRank{answer_in(json, now), json.at("is_abort").get<bool>(), now};
+  });
 }
 
 /// All ranks of a job that stands still.
@@ -214,6 +236,62 @@ std::vector<Collective> log_of(const StallAnswer& answer, int world_size, std::i
   return log;
 }
 
+/// The smallest of the numbers of `ranks`; 0: one of them has none.
+std::uint64_t least_of(const std::map<int, std::uint64_t>& numbers, const std::vector<int>& ranks) {
+  std::uint64_t least = ranks.empty() ? 0 : ~0ULL;
+  for (const int rank : ranks) {
+    const auto found = numbers.find(rank);
+    least = std::min(least, found == numbers.end() ? 0 : found->second);
+  }
+  return least;
+}
+
+/// The number of the last call that all ranks of a group made, by title; 0 if one of them is not in
+/// `job`.
+std::map<std::string, std::uint64_t> last_common_calls(const StalledJob& job) {
+  std::map<std::string, std::map<int, std::uint64_t>> last;  // by title and rank
+  for (const auto& [rank, one] : job.ranks) {
+    for (const Collective& call : one.answer.calls) {
+      std::uint64_t& number = last[call.group][rank];
+      number = std::max(number, call.number);
+    }
+  }
+  std::map<std::string, std::uint64_t> common;
+  for (const auto& [rank, one] : job.ranks) {
+    for (const auto& [title, ranks] : one.answer.groups) {
+      common.try_emplace(title, least_of(last[title], ranks));
+    }
+  }
+  return common;
+}
+
+/// A job in which a rank aborted, such as Gloo does in calls that do not fit: the others lost it in
+/// theirs. What one of them did not call any more says nothing. Not open: none aborted.
+StalledJob ended_job(const std::vector<fs::path>& folders) {
+  StalledJob job;
+  std::set<int> raised;
+  for (const fs::path& folder : folders) {
+    for (const int rank : ranks_with_file(folder, kEndEnding)) {
+      auto end = read_end(rank_file(folder, rank, kEndEnding));
+      if (!end) continue;
+      job.is_open = job.is_open || end->is_abort;
+      if (!end->is_abort) raised.insert(rank);
+      job.ranks[rank] = {std::move(end->answer), {}, true, end->ended_ns};
+    }
+  }
+  const auto common = last_common_calls(job);
+  for (auto& [rank, one] : job.ranks) {
+    std::vector<Collective>& calls = one.answer.calls;
+    std::erase_if(calls, [&](const Collective& call) {
+      const auto last = common.find(call.group);
+      return last == common.end() || call.number > last->second;
+    });
+    // A recorder takes a call for complete that has raised.
+    if (!calls.empty() && raised.contains(rank)) calls.back().state = CollectiveState::failed;
+  }
+  return job;
+}
+
 }  // namespace
 
 bool StallAnswer::is_open() const {
@@ -236,6 +314,7 @@ std::map<int, std::vector<Collective>> stalled_calls(const std::vector<fs::path>
     const auto stall = read_stall(folder);
     if (stall && !stall->is_over) job.add(folder, *stall);
   }
+  if (!job.is_open) job = ended_job(folders);
   if (!job.is_open) return {};
   forget_earlier(job);
   const KnownGroups known(job);

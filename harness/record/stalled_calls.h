@@ -33,7 +33,9 @@ std::optional<StallAnswer> keep_answer(const std::filesystem::path& folder, int 
 /// The collectives of the ranks in the stalls of a job, by rank: `folders` are those of its
 /// machines. Recorders keep the last calls of a process, so the calls that one rank no longer has
 /// are left out on all. Of a rank that could not answer the calls are those it counted, as other
-/// ranks know them. Empty: no rank was in a collective. Throws Error (usage) for a malformed file.
+/// ranks know them. Without a stall in a collective, but with a rank that aborted, the calls are
+/// those that ranks noted at their end: of groups all of whose ranks did, as far as all of these
+/// called. Empty: neither is known. Throws Error (usage) for a malformed file.
 std::map<int, std::vector<Collective>> stalled_calls(
     const std::vector<std::filesystem::path>& folders);
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdint>
+
 #include "harness/record/tensor_cells.h"
 #include "reports/base/csv_text.h"
 #include "reports/base/file_limits.h"
@@ -42,6 +44,21 @@ std::size_t TensorTableWriter::number_of(const ObservedTensor& tensor) {
   tensors_.emplace_back(numbers_.emplace(tensor, number).first);
   next_ = number + 1;
   return number;
+}
+
+/// Of its names and shapes, which are stored once: their numbers are as good as they.
+std::uint64_t KnownTensors::Hash::operator()(const ObservedTensor& tensor) const {
+  const auto moment =
+      4 * static_cast<std::uint32_t>(tensor.kind) + static_cast<std::uint32_t>(tensor.phase);
+  const std::uint64_t hash = mixed(moment, tensor.name.number(), tensor.replica_group.number());
+  return mixed(hash, tensor.offset.number(), tensor.local_shape.number());
+}
+
+const KnownTensor* KnownTensors::of(const ObservedTensor& tensor) {
+  const std::lock_guard lock(mutex_);
+  const auto [known, is_new] = tensors_.add(tensor);
+  if (is_new) known->number = static_cast<std::uint32_t>(tensors_.size() - 1);
+  return known;
 }
 
 TensorTable read_tensor_table(const std::filesystem::path& path) {

@@ -1,14 +1,18 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "harness/record/appended_file.h"
+#include "harness/record/compact_map.h"
 #include "harness/record/observation.h"
+#include "harness/record/step_index.h"
 
 namespace lockstep {
 
@@ -32,6 +36,36 @@ class TensorTableWriter {
   Tensors numbers_;
   std::vector<Tensors::const_iterator> tensors_;  ///< by number
   std::size_t next_ = 0;  ///< steps observe the same tensors in the same order
+};
+
+/// A tensor that ranks observed, and its contribution to the digests of a step.
+struct KnownTensor {
+  explicit KnownTensor(const ObservedTensor& known) : tensor(known), identity(identity_of(known)) {}
+
+  const ObservedTensor& key() const { return tensor; }
+
+  ObservedTensor tensor;
+  TensorIdentity identity;
+  std::uint32_t number = 0;  ///< in the order in which they were stored
+};
+
+/// The tensors of an execution, each stored once, however many ranks observed it. Any thread.
+class KnownTensors {
+ public:
+  /// Stores a tensor that is new. The result is valid as long as this.
+  const KnownTensor* of(const ObservedTensor& tensor);
+
+  /// Those stored up to now. Not while another thread stores one.
+  std::size_t size() const { return tensors_.size(); }
+  const KnownTensor& operator[](std::size_t number) const { return tensors_[number]; }
+
+ private:
+  struct Hash {
+    std::uint64_t operator()(const ObservedTensor& tensor) const;
+  };
+
+  std::mutex mutex_;
+  CompactMap<KnownTensor, Hash> tensors_;
 };
 
 /// Content of a tensor table.

@@ -50,6 +50,16 @@ std::vector<std::vector<int>> each_alone(const Cell& cell) {
   return groups;
 }
 
+Pin same_on_all_ranks(const Cell& cell, const Claim& claim, std::string tensor, std::int64_t step) {
+  Pin pin{.claim = claim,
+          .steps = {step},
+          .last_step = cell.steps,
+          .tensors = {std::move(tensor)},
+          .groups = {{}}};
+  for (int rank = 0; rank < cell.world_size; ++rank) pin.groups.front().push_back(rank);
+  return pin;
+}
+
 Expectation expect_never_reduced(const Cell& cell, bool parameters_move) {
   return pinned(expect_ranks_differ(parameters_move), {{.claim = kGradientsAgree,
                                                         .steps = {1},

@@ -26,6 +26,12 @@ inline constexpr Claim kParametersEqual{Predicate::equal_reference, Kind::parame
                                         Phase::post_step};
 inline constexpr Claim kBuffersEqual{Predicate::equal_reference, Kind::buffer, Phase::pre_forward};
 inline constexpr Claim kLossesEqual{Predicate::equal_reference, Kind::loss, Phase::pre_forward};
+inline constexpr Claim kUpdatesEqual{Predicate::equal_reference, Kind::update, Phase::post_step};
+/// Ranks read other samples, and draw other random numbers.
+inline constexpr Claim kSamplesDiffer{Predicate::differ_across_ranks, Kind::data,
+                                      Phase::post_backward};
+inline constexpr Claim kRandomStatesDiffer{Predicate::differ_across_ranks, Kind::random_state,
+                                           Phase::post_step};
 inline constexpr Claim kMemoryBounded{Predicate::at_most_reference, Kind::memory,
                                       Phase::post_backward};
 
@@ -62,6 +68,9 @@ inline constexpr Range kOtherDirection{-1.00001, 0.99999};
 
 /// Every rank holds bits unlike all others.
 std::vector<std::vector<int>> each_alone(const Cell& cell);
+
+/// From `step` to the last, all ranks hold the same `tensor`, of which each should have its own.
+Pin same_on_all_ranks(const Cell& cell, const Claim& claim, std::string tensor, std::int64_t step);
 
 /// From step 1 to the last, each rank's gradient is only its own. `parameters_move` as below.
 Expectation expect_never_reduced(const Cell& cell, bool parameters_move = true);

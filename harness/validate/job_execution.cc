@@ -46,11 +46,6 @@ void add_lines(const Json& json, std::map<std::string, TracedLines>& lines) {
   }
 }
 
-void take_larger(const Json& json, std::optional<std::int64_t>& peak) {
-  if (!json.is_number_integer()) return;
-  peak = std::max(peak.value_or(0), json.get<std::int64_t>());
-}
-
 void add_rank(const Json& json, JobExecution& all) {
   all.is_known = true;
   add_texts(member(json, "files"), all.digests);
@@ -68,8 +63,6 @@ void add_rank(const Json& json, JobExecution& all) {
     all.seed = seed.get<std::int64_t>();
   }
   add_lines(member(json, "lines"), all.lines);
-  take_larger(member(json, "peak_bytes"), all.peak_bytes);
-  take_larger(member(json, "peak_device_bytes"), all.peak_device_bytes);
 }
 
 }  // namespace

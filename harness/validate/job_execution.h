@@ -25,8 +25,6 @@ struct JobExecution {
   std::set<std::string> devices;                ///< "CPU, AVX512"
   std::optional<std::int64_t> seed;             ///< of rank 0; absent: Lockstep set none
   std::map<std::string, TracedLines> lines;     ///< by absolute path; empty: nobody traced
-  std::optional<std::int64_t> peak_bytes;       ///< as `ComparedSide` has them
-  std::optional<std::int64_t> peak_device_bytes;
 };
 
 /// Reads what the hooks of a job's ranks wrote: `rank-N.execution.json`. `files`: of the job. Files

@@ -13,6 +13,7 @@
 #include "harness/launch/interruption.h"
 #include "harness/validate/changed_lines.h"
 #include "harness/validate/fixed_code.h"
+#include "harness/validate/setting_law.h"
 #include "harness/validate/validated_jobs.h"
 #include "reports/base/error.h"
 #include "reports/base/plain_text.h"
@@ -52,12 +53,6 @@ bool is_compared(const Comparison& comparison) {
   return !comparison.code || (comparison.code->shared.empty() && !is_unexecuted(*comparison.code));
 }
 
-void add_usage(const RanJob& job, ComparedSide& side) {
-  side.duration_s = job.record.duration_s;
-  side.peak_bytes = job.execution.peak_bytes;
-  side.peak_device_bytes = job.execution.peak_device_bytes;
-}
-
 class Validator {
  public:
   Validator(const ValidationRequest& request, const std::string& version)
@@ -71,7 +66,7 @@ class Validator {
       if (Interruption::noted() != 0) break;
       validation_.comparisons.push_back(compared(cell));
     }
-    add_notes();
+    add_notes(cells);
     validation_.interrupted_by = Interruption::noted();
     return std::move(validation_);
   }
@@ -140,8 +135,9 @@ class Validator {
     if (request_.has_coverage) look_at_lines(jobs, comparison);
     for (ComparedPair& pair : comparison.pairs) {
       const bool is_after = &pair == &comparison.pairs.back();
-      add_usage(*(has_reference() ? jobs.reference : jobs.before).job, pair.sides[0]);
-      add_usage(*(is_after ? jobs.after : jobs.before).job, pair.sides[1]);
+      pair.sides[0].duration_s =
+          (has_reference() ? jobs.reference : jobs.before).job->record.duration_s;
+      pair.sides[1].duration_s = (is_after ? jobs.after : jobs.before).job->record.duration_s;
     }
   }
 
@@ -252,8 +248,9 @@ class Validator {
     }
   }
 
-  void add_notes() {
-    validation_.notes = jobs_.notes;
+  void add_notes(const std::vector<CommandCell>& cells) {
+    validation_.notes = laws_in_words(cells, validation_.comparisons);
+    validation_.notes.insert(validation_.notes.end(), jobs_.notes.begin(), jobs_.notes.end());
     if (!request_.seed && has_other_weights()) {
       validation_.notes.emplace_back(
           "the initial weights differ: let the script seed itself, or use --seed N");

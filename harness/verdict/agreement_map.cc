@@ -13,7 +13,7 @@ constexpr std::size_t kMostTensors = 2000;
 constexpr std::size_t kMostRuns = 512;
 
 bool differs(const HeldTensor& held) {
-  const Observation& first = *held.holders.begin()->second;
+  const Observation& first = *held.holders.front().second;
   return is_comparable(held) &&
          std::any_of(held.holders.begin(), held.holders.end(),
                      [&](const auto& one) { return !is_same_value(*one.second, first); });
@@ -36,6 +36,15 @@ void join_runs(std::vector<DifferingRun>& runs) {
     }
   }
   runs = std::move(joined);
+}
+
+/// After an error, one rank alone may have observed a step.
+bool is_compared_in(std::int64_t step, const StepReader& evidence) {
+  int observers = 0;
+  for (int rank = 0; rank < evidence.processes() && observers < 2; ++rank) {
+    if (evidence.has_observed(rank, step)) ++observers;
+  }
+  return observers > 1 || evidence.processes() == 1;
 }
 
 }  // namespace
@@ -65,8 +74,7 @@ std::int64_t AgreementMapFold::see(const StepView& step) {
       if (!is_compared(one, place_ == 0)) continue;
       HeldTensor& held = tensors[{{one.kind, one.phase, one.name, one.replica_group, one.offset},
                                   one.micro_batch}];
-      if (held.holders.empty()) held.seq = one.seq;
-      held.holders[rank] = &one;
+      held.add(rank, {&one, one.micro_batch, one.seq, &one});
       ranks[{one.kind, one.phase}].insert(rank);
     }
   }
@@ -139,10 +147,11 @@ AgreementMap AgreementMapFold::take() {
   for (Course& course : courses_) map.differing.push_back(std::move(course.tensor));
   map.left_out = static_cast<std::int64_t>(left_out_.size());
   const std::vector<std::int64_t>& steps = cell_.evidence->steps();
-  if (!steps.empty()) {
-    map.first_step = steps.front();
-    map.last_step = steps.back();
-  }
+  const auto compared = [&](std::int64_t step) { return is_compared_in(step, *cell_.evidence); };
+  const auto first = std::ranges::find_if(steps, compared);
+  if (first == steps.end()) return map;
+  map.first_step = *first;
+  map.last_step = *std::find_if(steps.rbegin(), steps.rend(), compared);
   return map;
 }
 

@@ -4,11 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "harness/judge/wrong_values.h"
+#include "harness/verdict/parameter_order.h"
 #include "harness/verdict/reduction_fold.h"
 #include "reports/record/differing_settings.h"
 #include "reports/record/mismatch_table.h"
@@ -35,7 +38,16 @@ const Finding* first_parting(const JobRecord& job) {
 bool may_explain(NoReduction reason, const Finding& parting) {
   if (parting.claim.kind == Kind::gradient) return true;
   if (parting.kind != FindingKind::initial_weights_differ) return false;
-  return reason == NoReduction::added_after || reason == NoReduction::outside;
+  return reason == NoReduction::added_after || reason == NoReduction::outside ||
+         reason == NoReduction::unwrapped || reason == NoReduction::group_of_one;
+}
+
+/// Whether what ranks contributed to their gradients shows another fault than that no rank's were
+/// reduced: then the training reduces by itself. Where there is no wrapper that has to be shown.
+bool may_be_unreduced(NoReduction reason, const JobRecord& job) {
+  const Finding* const found = first_finding(job.results, Predicate::reduce_over_ranks);
+  if (!found) return reason != NoReduction::unwrapped;
+  return found->kind == FindingKind::gradient_never_synchronised;
 }
 
 bool explains(const Unreduced& one, const Finding& parting) {
@@ -46,7 +58,11 @@ bool explains(const Unreduced& one, const Finding& parting) {
   const bool are_all_its =
       std::ranges::all_of(parting.tensors, [&](const auto& name) { return own.contains(name); });
   const auto compared = std::min(static_cast<std::int64_t>(own.size()), parting.compared);
-  return are_all_its && 2 * static_cast<std::int64_t>(parting.tensors.size()) >= compared;
+  const auto differing = static_cast<std::int64_t>(parting.tensors.size());
+  // Without a wrapper the training itself may reduce some.
+  const bool are_enough =
+      one.reason == NoReduction::unwrapped ? differing == compared : 2 * differing >= compared;
+  return are_all_its && are_enough;
 }
 
 /// "gradients were never synchronised (4 of 4, from step 1)".
@@ -101,24 +117,67 @@ std::string setting_in_words(const std::string& name, const std::vector<Setting>
   return fmt::format("{} is {}", name, fmt::join(holders, " and "));
 }
 
-/// The hyperparameters that ranks have otherwise from `step` on; empty: there are none.
+/// "train.py:40", or "train.py:40 on rank 0 and train.py:42 on rank 1".
+std::string places_in_words(const std::vector<Setting>& places) {
+  if (places.size() == 1) return places.front().value;
+  std::vector<std::string> all;
+  for (const Setting& one : places) {
+    all.push_back(fmt::format("{} on {}", one.value, ranks_in_words(one.ranks)));
+  }
+  return fmt::format("{}", fmt::join(all, " and "));
+}
+
+/// ", of the optimizer made at train.py:40"; empty: the line is unknown.
+std::string maker_in_words(const JobRecord& job, const std::string& optimizer) {
+  std::vector<Setting> places;
+  std::ranges::copy_if(job.optimizers, std::back_inserter(places),
+                       [&](const Setting& one) { return one.name == optimizer; });
+  return places.empty() ? "" : ", of the optimizer made at " + places_in_words(places);
+}
+
+/// "; StepLR took 0 steps on rank 1 and 5 on rank 0 up to step 6"; empty: its schedulers took as
+/// many on all.
+std::string schedules_in_words(const JobRecord& job, const std::string& optimizer) {
+  const auto first = std::ranges::find(job.schedules, optimizer, &ScheduleSteps::optimizer);
+  if (first == job.schedules.end()) return "";
+  std::vector<std::string> counts;
+  for (const ScheduleSteps& one : job.schedules) {
+    const bool is_it =
+        one.name == first->name && one.optimizer == optimizer && one.step == first->step;
+    if (!is_it) continue;
+    counts.push_back(fmt::format("{}{} on {}", one.steps, counts.empty() ? " steps" : "",
+                                 ranks_in_words(one.ranks)));
+  }
+  return fmt::format("; {} took {} up to step {}", first->name, fmt::join(counts, " and "),
+                     first->step);
+}
+
+/// "AdamW" of "AdamW group 1.lr".
+std::string optimizer_of(const std::string& setting) {
+  const std::string group = setting.substr(0, setting.rfind('.'));
+  return group.substr(0, group.find(" group "));
+}
+
+/// The hyperparameters that ranks have otherwise from `step` on, with the line that made the first
+/// optimizer of these, and how often its scheduler was stepped; empty: there are none.
 std::string other_settings(const JobRecord& job, std::int64_t step) {
-  std::vector<std::string> differing;
-  if (step == job.steps.first) {
-    for (const auto& [name, values] : differing_hyperparameters_of(job)) {
-      differing.push_back(setting_in_words(name, values));
-    }
-  }
+  std::map<std::string, std::vector<Setting>> differing;
+  if (step == job.steps.first) differing = differing_hyperparameters_of(job);
   for (const SettingApart& one : job.settings_apart) {
-    if (one.step == step) differing.push_back(setting_in_words(one.name, one.values));
+    if (one.step == step) differing.emplace(one.name, one.values);
   }
-  return fmt::format("{}", fmt::join(differing, "; "));
+  if (differing.empty()) return "";
+  std::vector<std::string> words;
+  for (const auto& [name, values] : differing) words.push_back(setting_in_words(name, values));
+  const std::string optimizer = optimizer_of(differing.begin()->first);
+  return fmt::format("{}{}{}", fmt::join(words, "; "), maker_in_words(job, optimizer),
+                     schedules_in_words(job, optimizer));
 }
 
 /// "a gradient scaler skipped the step on rank 1 alone"; empty: all did, or none.
 std::string skipped_alone(const JobRecord& job, std::int64_t step) {
   std::vector<int> ranks;
-  for (const SkippedSteps& one : job.skipped_by) {
+  for (const StepsOfRanks& one : job.skipped_by) {
     if (!std::ranges::binary_search(one.steps, step)) continue;
     ranks.insert(ranks.end(), one.ranks.begin(), one.ranks.end());
   }
@@ -129,33 +188,98 @@ std::string skipped_alone(const JobRecord& job, std::int64_t step) {
              : "";
 }
 
+/// "rank 1 had joined in steps 10 to 12, and its optimizer keeps nothing of these"; empty: no rank
+/// had, up to the step before.
+std::string joined_before(const JobRecord& job, std::int64_t step) {
+  const auto found = std::ranges::find(job.joined, step - 1, &JoinedRanks::until);
+  if (found == job.joined.end()) return "";
+  const std::int64_t first = found->after + 1;
+  const std::string steps = first < found->until
+                                ? fmt::format("steps {} to {}", first, found->until)
+                                : fmt::format("step {}", first);
+  return fmt::format(
+      "{} had joined in {} (torch's Join), of which its optimizer keeps nothing, such as momentum",
+      ranks_in_words(found->ranks), steps);
+}
+
 /// Adds why ranks made other updates, if that is known.
 void add_cause_of_update(const Finding& parting, JobRecord& job) {
   std::string cause = skipped_alone(job, parting.step);
   if (cause.empty()) cause = other_settings(job, parting.step);
+  if (cause.empty()) cause = joined_before(job, parting.step);
   if (!cause.empty()) job.symptom.text += ". Cause: " + cause;
+}
+
+/// Adds that ranks called other collectives than each other, where that explains gradients that
+/// differ: of parameters without a gradient on some ranks, or of most, since calls that are met by
+/// others shift all that follow.
+void add_cause_in_calls(const Finding& parting, JobRecord& job) {
+  if (!job.joined.empty()) return;  // the last steps of ranks are different ones
+  const std::string cause = calls_apart_in_words(job.last_calls, job.world_size);
+  if (cause.empty() || parting.claim.kind != Kind::gradient) return;
+  const bool are_missing = std::ranges::any_of(job.last_calls, [&](const LastCalls& one) {
+    return std::ranges::find_first_of(one.without_gradient, parting.tensors) !=
+           one.without_gradient.end();
+  });
+  const bool are_most = 2 * static_cast<std::int64_t>(parting.tensors.size()) >= parting.compared;
+  if (are_missing || are_most) job.symptom.text += ". Cause: " + cause;
+}
+
+/// The fact of the fewest parameters that explains gradients which were not reduced; null: there is
+/// none.
+Unreduced* fact_behind(const Finding& parting, JobRecord& job) {
+  Unreduced* cause = nullptr;
+  for (Unreduced& one : job.unreduced) {
+    const bool is_narrower = !cause || one.parameters.size() < cause->parameters.size();
+    const bool is_possible = may_be_unreduced(one.reason, job) && explains(one, parting);
+    if (is_narrower && is_possible) cause = &one;
+  }
+  if (cause) cause->explains = true;
+  return cause;
+}
+
+/// Of ranks that hold nothing in common, the reductions alone tell that there were none.
+void add_cause_of_reduction(JobRecord& job) {
+  const Finding* const found = first_finding(job.results, Predicate::reduce_over_ranks);
+  if (!found || job.symptom.kind != SymptomKind::agree_but_wrong) return;
+  if (found->kind != FindingKind::gradient_never_synchronised) return;
+  const Unreduced* const cause = fact_behind(*found, job);
+  if (cause) job.symptom.text += ". Cause: " + cause_in_words(*cause, found->step);
+}
+
+/// What goes before all other causes; empty: nothing.
+std::string fact_before_all(const Finding& parting, const JobRecord& job,
+                            const std::optional<StepBehind>& behind,
+                            const std::optional<WrittenApart>& written) {
+  if (std::string order = other_order_in_words(job); !order.empty()) return order;
+  if (behind && behind->step == parting.step) return in_words(*behind);
+  if (written && written->step == parting.step) return in_words(*written);
+  return "";
 }
 
 }  // namespace
 
-void find_cause(JobRecord& job) {
+void find_cause(JobRecord& job, const std::optional<StepBehind>& behind,
+                const std::optional<WrittenApart>& written) {
   for (Unreduced& one : job.unreduced) one.explains = false;
-  if (job.symptom.kind != SymptomKind::ranks_differ) return;
   const Finding* const parting = first_parting(job);
-  if (!parting) return;
-  if (is_of_update(job, *parting)) return add_cause_of_update(*parting, job);
-  Unreduced* cause = nullptr;
-  for (Unreduced& one : job.unreduced) {
-    const bool is_narrower = !cause || one.parameters.size() < cause->parameters.size();
-    if (is_narrower && explains(one, *parting)) cause = &one;
-  }
-  if (!cause) {
-    if (const Finding* const found = reduction_of(job, *parting)) {
-      add_reduction(*parting, *found, job);
-    }
+  if (!parting) return add_cause_of_reduction(job);
+  const bool is_late = job.symptom.kind == SymptomKind::raised_late;
+  if (is_late) return add_cause_in_calls(*parting, job);
+  if (job.symptom.kind != SymptomKind::ranks_differ) return;
+  const std::string fact = fact_before_all(*parting, job, behind, written);
+  if (!fact.empty()) {
+    job.symptom.text += ". Cause: " + fact;
     return;
   }
-  cause->explains = true;
+  if (is_of_update(job, *parting)) return add_cause_of_update(*parting, job);
+  const Unreduced* const cause = fact_behind(*parting, job);
+  if (!cause) {
+    if (const Finding* const found = reduction_of(job, *parting)) {
+      return add_reduction(*parting, *found, job);
+    }
+    return add_cause_in_calls(*parting, job);
+  }
   job.symptom.text = fmt::format("{}. Cause: {}", parting_in_words(*parting, job.steps),
                                  cause_in_words(*cause, parting->step));
 }

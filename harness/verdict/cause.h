@@ -1,5 +1,9 @@
 #pragma once
 
+#include <optional>
+
+#include "harness/verdict/step_behind.h"
+#include "harness/verdict/written_apart.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -7,11 +11,14 @@ namespace lockstep {
 /// Finds why the ranks of a judged job differ, by facts that predict just these tensors from that
 /// step on, and says it in the job's symptom.
 ///
-/// One of `JobRecord::unreduced` explains the first difference, and is marked, if it holds in that
+/// First of all, that ranks have their parameters in other orders, that they are a step behind,
+/// whose gradients are then other ones, or that they wrote to parameters between steps. Else one of
+/// `JobRecord::unreduced` explains the first difference, and is marked, if it holds in that
 /// step, if every tensor that differs is one of its parameters, and at least half of its parameters
 /// that were compared differ. Of several the one with the fewest parameters counts. Without one,
 /// how these gradients were reduced (`reduce_over_ranks`). Where gradients agree and parameters
 /// differ after a step, ranks have other hyperparameters, or one skipped it.
-void find_cause(JobRecord& job);
+void find_cause(JobRecord& job, const std::optional<StepBehind>& behind = {},
+                const std::optional<WrittenApart>& written = {});
 
 }  // namespace lockstep

@@ -122,26 +122,10 @@ void ChartFold::see_agreed_before(std::int64_t step) {
   }
 }
 
-/// All ranks hold the same bits, so those of one rank, next to themselves, are measured. A rank
-/// alone has not drifted from any.
-ChartFold::Row ChartFold::row_of_agreed(std::int64_t step) const {
-  const StepReader& evidence = *cell_.evidence;
-  Row row{step, 0, {}, kNoValue, kNoValue};
-  row.norms.assign(static_cast<std::size_t>(evidence.processes()), kNoValue);
-  double norm = kNoValue;
-  int observing = 0;
-  for (int rank = 0; rank < evidence.processes(); ++rank) {
-    if (!evidence.has_observed(rank, step)) continue;
-    if (++observing == 1) {
-      StepView::Rank one{evidence.rows_of(rank, step), {}, {}};
-      const StepView view(step, {one, one});
-      norm = measured_entry(norm_spec(), view, &names_).values.at(0);
-      row.drift = measured_entry(drift_spec(), view, &names_).values.at(0);
-    }
-    row.norms[static_cast<std::size_t>(rank)] = norm;
-  }
-  if (observing < 2) row.drift = kNoValue;
-  return row;
+ChartFold::Row ChartFold::row_of_agreed(std::int64_t number) const {
+  const AgreedStep step(*cell_.evidence, number);
+  return {number, 0, step.measured(norm_spec(), names_).values,
+          step.measured(drift_spec(), names_).values.at(0), kNoValue};
 }
 
 ChartFold::Row ChartFold::row_of(const StepView& step, std::int64_t differing) const {

@@ -41,7 +41,7 @@ class ChartFold : public StepFold {
 
   bool is_agreed(std::int64_t step) const;
   void see_agreed_before(std::int64_t step);
-  Row row_of_agreed(std::int64_t step) const;
+  Row row_of_agreed(std::int64_t number) const;
   Row row_of(const StepView& step, std::int64_t differing) const;
   void add(Row row);
   StepSeries series();

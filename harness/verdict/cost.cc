@@ -41,10 +41,9 @@ std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vect
 }
 
 MemoryPeak::MemoryPeak(const StepReader& evidence)
-    : is_observed_(std::any_of(evidence.tensors().begin(), evidence.tensors().end(),
-                               [](const auto& observed) {
-                                 return is_peak(observed.first.kind, observed.first.phase);
-                               })) {}
+    : is_observed_(std::ranges::any_of(evidence.tensors(), [](const auto& observed) {
+        return is_peak(observed.tensor.kind, observed.tensor.phase);
+      })) {}
 
 void MemoryPeak::see(const StepView& step) {
   for (int rank = 0; rank < step.processes(); ++rank) {

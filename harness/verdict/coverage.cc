@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,11 +15,22 @@ namespace lockstep {
 
 namespace {
 
+/// One rank, or several.
+struct Ranks {
+  int first = -1;
+  bool are_several = false;
+
+  void add(std::span<const int> ranks) {
+    if (first < 0) first = ranks.front();
+    are_several = are_several || ranks.size() > 1 || ranks.front() != first;
+  }
+};
+
 /// A parameter as the ranks hold it.
 struct Held {
   /// Ranks that hold copies of one value, by replica group and offset of the shard.
-  std::map<std::pair<std::string, std::vector<std::int64_t>>, std::set<int>> copies;
-  std::set<int> ranks;
+  std::map<std::pair<Interned<std::string>, Interned<Shape>>, Ranks> copies;
+  Ranks ranks;
   std::string not_comparable;  ///< the first reason
 };
 
@@ -26,9 +39,9 @@ std::map<std::string, Held> held_parameters(const StepReader& evidence) {
   for (const auto& [tensor, ranks] : evidence.tensors()) {
     if (tensor.kind != Kind::parameter) continue;
     Held& held = parameters[tensor.name];
-    held.ranks.insert(ranks.begin(), ranks.end());
+    held.ranks.add(ranks);
     if (tensor.not_comparable.empty()) {
-      held.copies[{tensor.replica_group, tensor.offset}].insert(ranks.begin(), ranks.end());
+      held.copies[{tensor.replica_group, tensor.offset}].add(ranks);
     } else if (held.not_comparable.empty()) {
       held.not_comparable = tensor.not_comparable;
     }
@@ -39,11 +52,19 @@ std::map<std::string, Held> held_parameters(const StepReader& evidence) {
 constexpr const char* kOnOneRank = "on one rank only";
 constexpr std::size_t kNamedRanks = 4;  ///< stages of a pipeline may be many
 
+int ranks_with_parameters(const StepReader& evidence) {
+  std::set<int> all;
+  for (const auto& [tensor, ranks] : evidence.tensors()) {
+    if (tensor.kind == Kind::parameter) all.insert(ranks.begin(), ranks.end());
+  }
+  return static_cast<int>(all.size());
+}
+
 /// The ranks that alone hold some parameter.
 std::set<int> lone_holders(const std::map<std::string, Held>& parameters) {
   std::set<int> ranks;
   for (const auto& [name, held] : parameters) {
-    if (held.ranks.size() == 1) ranks.insert(*held.ranks.begin());
+    if (!held.ranks.are_several) ranks.insert(held.ranks.first);
   }
   return ranks;
 }
@@ -52,17 +73,17 @@ std::set<int> lone_holders(const std::map<std::string, Held>& parameters) {
 bool is_declared(const Held& held) {
   return held.not_comparable.empty() &&
          std::all_of(held.copies.begin(), held.copies.end(), [](const auto& one) {
-           return one.second.size() == 1 && !one.first.first.empty();
+           return !one.second.are_several && !one.first.first.empty();
          });
 }
 
 /// Why no two ranks hold copies of the parameter; empty if they do.
 std::string obstacle(const Held& held) {
   const bool has_copies = std::any_of(held.copies.begin(), held.copies.end(),
-                                      [](const auto& one) { return one.second.size() > 1; });
+                                      [](const auto& one) { return one.second.are_several; });
   if (has_copies) return "";
   if (held.copies.empty()) return held.not_comparable;
-  return held.ranks.size() == 1 ? kOnOneRank : "every rank holds another part";
+  return !held.ranks.are_several ? kOnOneRank : "every rank holds another part";
 }
 
 void note(Kind kind, const std::string& reason, const std::string& name, Coverage& coverage) {
@@ -119,23 +140,23 @@ void add_ended(const EndedTensors& ended, const std::set<std::string>& alone, Co
 
 }  // namespace
 
-Coverage coverage_of(const StepReader& evidence, const std::set<std::string>& unshared,
-                     const EndedTensors& ended) {
+Coverage coverage_of(const CellEvidence& job, const EndedTensors& ended) {
+  const StepReader& evidence = *job.evidence;
   Coverage coverage;
   std::set<std::string> alone;
-  std::set<int> ranks;
   const std::map<std::string, Held> parameters = held_parameters(evidence);
   const bool are_few = lone_holders(parameters).size() <= kNamedRanks;
   for (const auto& [name, held] : parameters) {
     ++coverage.parameters;
-    ranks.insert(held.ranks.begin(), held.ranks.end());
-    const bool is_unshared = unshared.contains(name);
+    const bool is_unshared = job.unshared.contains(name);
     if (is_unshared) ++coverage.unshared;
     if (!is_unshared && is_declared(held)) ++coverage.declared;
     std::string reason =
         is_unshared ? "initialised differently, or shards that do not say so" : obstacle(held);
-    if (reason == kOnOneRank && are_few) {
-      reason = fmt::format("on rank {} only", *held.ranks.begin());
+    if (job.own.contains(name)) {
+      reason = "each rank has its own";
+    } else if (reason == kOnOneRank && are_few) {
+      reason = fmt::format("on rank {} only", held.ranks.first);
     }
     if (reason.empty()) {
       ++coverage.compared;
@@ -144,7 +165,7 @@ Coverage coverage_of(const StepReader& evidence, const std::set<std::string>& un
       note(Kind::parameter, reason, name, coverage);
     }
   }
-  coverage.ranks = static_cast<int>(ranks.size());
+  coverage.ranks = ranks_with_parameters(evidence);
   add_gradients(evidence, alone, coverage);
   add_ended(ended, alone, coverage);
   return coverage;

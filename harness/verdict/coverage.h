@@ -2,10 +2,9 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 
-#include "harness/judge/evidence/step_reader.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -16,10 +15,8 @@ struct EndedTensors {
   std::map<std::string, std::int64_t> parameters;
 };
 
-/// Which parameters of a job were compared between ranks, and why the others were not. `unshared`:
-/// names that are not judged (`unshared_tensors`). A gradient that ended with its parameter is left
-/// out.
-Coverage coverage_of(const StepReader& evidence, const std::set<std::string>& unshared,
-                     const EndedTensors& ended);
+/// Which parameters of a job were compared between ranks, and why the others were not. A gradient
+/// that ended with its parameter is left out.
+Coverage coverage_of(const CellEvidence& job, const EndedTensors& ended);
 
 }  // namespace lockstep

@@ -58,9 +58,15 @@ JobTables::JobTables(const CellEvidence& job) : processes_(job.evidence->process
   specs_ = {spec_of("Gradient norm of " + subject, Quantity::norm, Kind::gradient, Phase::pre_step),
             spec_of("Drift of " + subject + ", after the step", Quantity::drift, Kind::parameter,
                     Phase::post_step)};
+  const std::vector<std::int64_t> steps = steps_to_show(*job.evidence);
   for (TableSpec& spec : specs_) {
-    spec.steps = steps_to_show(*job.evidence);
+    spec.steps = steps;
     columns_.emplace_back(spec, processes_, names);
+  }
+  for (const std::int64_t number : steps) {
+    if (!job.evidence->agreed_set(number)) continue;
+    const AgreedStep step(*job.evidence, number);
+    for (TableColumn& column : columns_) column.see_agreed(number, step);
   }
 }
 
@@ -72,10 +78,6 @@ std::vector<Table> JobTables::tables() const {
     Table table = table_of(specs_[i], {&columns_[i]});
     table.world_size = processes_;
     table.spec.steps.clear();
-    // Of the parameters before the first step alone; the other table has the later ones.
-    if (table.spec.quantity == Quantity::norm) {
-      for (Table::Row& row : table.rows) row.entries[0].drift.reset();
-    }
     if (!table.rows.empty()) tables.push_back(std::move(table));
   }
   return tables;

@@ -12,25 +12,34 @@
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/judge.h"
 #include "harness/judge/values/held_tensors.h"
+#include "harness/judge/values/own_tensors.h"
 #include "harness/judge/values/periodic_agreement.h"
 #include "harness/judge/values/unshared_tensors.h"
 #include "harness/record/process_identity.h"
+#include "harness/verdict/broken_ties.h"
 #include "harness/verdict/cause.h"
 #include "harness/verdict/chart_fold.h"
 #include "harness/verdict/cost.h"
 #include "harness/verdict/coverage.h"
+#include "harness/verdict/device_notes.h"
 #include "harness/verdict/evidence_of_run.h"
 #include "harness/verdict/expectation.h"
+#include "harness/verdict/job_fault.h"
 #include "harness/verdict/job_tables.h"
 #include "harness/verdict/measured_tables.h"
 #include "harness/verdict/non_finite.h"
 #include "harness/verdict/not_run.h"
 #include "harness/verdict/other_kinds.h"
+#include "harness/verdict/parameter_order.h"
 #include "harness/verdict/reduction_fold.h"
 #include "harness/verdict/repetition.h"
 #include "harness/verdict/shared_samples.h"
 #include "harness/verdict/state_buffers.h"
+#include "harness/verdict/step_behind.h"
 #include "harness/verdict/symptom.h"
+#include "harness/verdict/untrained_parameters.h"
+#include "harness/verdict/used_weights_fold.h"
+#include "harness/verdict/written_apart.h"
 #include "reports/record/differing_settings.h"
 #include "reports/record/mismatch_table.h"
 
@@ -95,6 +104,21 @@ std::string interval_in_words(const StepReader& evidence, const std::vector<Clai
       first);
 }
 
+/// Of ranks that went along with others in torch's Join; empty: there are none.
+std::string joined_in_words(const std::vector<JoinedRanks>& joined) {
+  if (joined.empty()) return "";
+  const JoinedRanks& first = joined.front();
+  const std::string more =
+      joined.size() > 1 ? fmt::format(", and {} more", counted(joined.size() - 1, "time")) : "";
+  const std::string compared =
+      first.until > 0 ? fmt::format("compared with the others again after step {}", first.until)
+                      : "no longer compared with the others";
+  return fmt::format(
+      "{} had joined after step {} (torch's Join: no more data){}: {}; how the others reduce "
+      "gradients meanwhile is not judged",
+      ranks_in_words(first.ranks), first.after, more, compared);
+}
+
 /// A job stores snapshots of few steps, so none is missing. The details of exits say why a rank was
 /// no longer observed; the finding about a signal has it.
 std::vector<std::string> notes_of_job(const CellEvidence& judged,
@@ -104,6 +128,7 @@ std::vector<std::string> notes_of_job(const CellEvidence& judged,
   std::vector<std::string> notes = evidence.notes();
   notes = with(first_non_finite_in_words(evidence, results), std::move(notes));
   notes = with(interval_in_words(evidence, results), std::move(notes));
+  notes = with(joined_in_words(judged.joined), std::move(notes));
   notes = with(agreement_again_in_words(judged, results), std::move(notes));
   for (std::string& sentence : other_kinds_in_words(evidence)) notes.push_back(std::move(sentence));
   for (const RankExit& end : exits) {
@@ -266,6 +291,26 @@ bool is_without_fault(const JobRecord& job) {
   return job.symptom.kind == SymptomKind::right || job.symptom.kind == SymptomKind::undecided;
 }
 
+/// Adds the result of another claim. `symptom`: that of the job, if this is its first fault.
+void add_result(ClaimResult result, Symptom symptom, JobRecord& job) {
+  if (is_without_fault(job) && result.verdict == Verdict::violated) {
+    job.symptom = std::move(symptom);
+  }
+  job.results.push_back(std::move(result));
+}
+
+void add_fault(std::optional<JobFault> fault, JobRecord& job) {
+  if (fault) add_result(std::move(fault->violated), std::move(fault->symptom), job);
+}
+
+/// After its coverage is known.
+void add_devices(JobRecord& job) {
+  const bool are_copies = job.coverage.compared == job.coverage.parameters;
+  for (std::string& note : device_notes(job.devices, are_copies)) {
+    job.notes.push_back(std::move(note));
+  }
+}
+
 /// After its other claims, since they say how the job divides its model.
 void add_shared_samples(const StepReader& evidence, JobRecord& job) {
   SharedSamples shared = shared_samples(job, evidence, job.coverage);
@@ -273,30 +318,42 @@ void add_shared_samples(const StepReader& evidence, JobRecord& job) {
     if (!shared.text.empty()) job.notes.push_back(std::move(shared.text));
     return;
   }
-  if (is_without_fault(job)) job.symptom = symptom_of_samples(*shared.fault);
-  ClaimResult& result = job.results.emplace_back();
-  result.claim = shared.fault->claim;
-  result.verdict = Verdict::violated;
-  result.comparisons = shared.fault->places;
-  result.findings.push_back(std::move(*shared.fault));
+  add_result(violated_by(std::move(*shared.fault)), std::move(shared.symptom), job);
+}
+
+/// After its coverage is known. A forward pass that takes parameters by their places, such as that
+/// of a sequence, is right in any order, and parameters that agree by their names are.
+void add_parameter_order(JobRecord& job) {
+  const bool may_differ = job.coverage.unshared > 0 || job.coverage.compared == 0;
+  const std::string order = other_order_in_words(job);
+  if (!may_differ || order.empty()) return;
+  ClaimResult result;
+  result.claim = have_one_order();
+  result.reason = order + ": right only if the forward pass takes them so, too";
+  job.results.insert(job.results.begin(), std::move(result));
 }
 
 /// After its other claims, since they say whether ranks differ.
-void add_reductions(const ReductionFold& reductions, JobRecord& job) {
+void add_reductions(ReductionFold& reductions, JobRecord& job) {
   auto result = reductions.result(job.results);
+  job.notes = with(reductions.sums_in_words(), std::move(job.notes));
   job.notes = with(reductions.judged_in_words(), std::move(job.notes));
   if (!result) return;
-  if (is_without_fault(job) && !result->findings.empty()) {
-    job.symptom = symptom_of_reduction(result->findings[0]);
-  }
-  job.results.push_back(std::move(*result));
+  Symptom symptom;
+  if (!result->findings.empty()) symptom = symptom_of_reduction(result->findings[0]);
+  add_result(std::move(*result), std::move(symptom), job);
 }
 
-void add_state_buffers(const CellEvidence& judged, JobRecord& job) {
-  auto apart = buffers_apart(job, judged);
-  if (!apart) return;
-  if (is_without_fault(job)) job.symptom = std::move(apart->symptom);
-  job.results.push_back(std::move(apart->violated));
+void add_used_weights(const UsedWeightsFold& weights, JobRecord& job) {
+  auto judged = weights.judged();
+  if (!judged) return;
+  job.notes.push_back(std::move(judged->note));
+  add_result(std::move(judged->result), std::move(judged->symptom), job);
+}
+
+void add_untrained(JobRecord& job) {
+  job.notes = with(untrained_in_words(job), std::move(job.notes));
+  add_fault(untrained_parameters(job), job);
 }
 
 /// A job has no expectation, so its findings are the result.
@@ -315,26 +372,34 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   judged.evidence = evidence.of(job);
   judged.agree_every = job.agree_every;
   judged.settings_differ = !differing_hyperparameters_of(job).empty();
+  judged.joined = job.joined;
   judged.traffic = job.traffic;
   judged.traffic_in_steps = job.traffic_in_steps;
   if (!begins_apart(job, *judged.evidence)) judged.unshared = unshared_tensors(judged);
+  judged.own = own_tensors(*judged.evidence);
   JobTables tables(judged);
   ReductionFold reductions(judged);
   StepFolds others = tables.columns();
   others.emplace_back(reductions);
+  UsedWeightsFold used_weights(judged);
+  others.emplace_back(used_weights);
   auto charts = chart_fold_for(job, judged, reading);
   if (charts) others.push_back(*charts);
   const Judgement judgement = judge_execution(job, judged, others);
   if (charts) job.charts = charts->take(job.mismatch);
   job.tables = tables.tables();
-  job.coverage =
-      coverage_of(*judged.evidence, judged.unshared,
-                  {ended_of(Kind::gradient, judgement), ended_of(Kind::parameter, judgement)});
+  job.coverage = coverage_of(
+      judged, {ended_of(Kind::gradient, judgement), ended_of(Kind::parameter, judgement)});
   job.notes = notes_of_job(judged, job.results, job.exits);
+  add_parameter_order(job);
   add_reductions(reductions, job);
-  add_state_buffers(judged, job);
+  add_used_weights(used_weights, job);
+  add_untrained(job);
+  add_fault(broken_ties(job), job);
+  add_fault(buffers_apart(job, judged), job);
+  add_devices(job);
   add_shared_samples(*judged.evidence, job);
-  find_cause(job);
+  find_cause(job, step_behind(*judged.evidence, job.results), written_apart(*judged.evidence, job));
   if (!job.elsewhere.empty()) job.notes.push_back(hint_at_machines(job));
   job.faults = evidence.faults_of(job);
   const bool is_sealed =

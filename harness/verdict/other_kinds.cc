@@ -67,7 +67,7 @@ std::vector<StepsApartByName> observed_kinds(const StepReader& evidence) {
     for (const Phase phase : {Phase::pre_forward, Phase::post_step}) {
       const Claim claim = agree_across_ranks(kind, phase);
       const bool is_observed = std::ranges::any_of(evidence.tensors(), [&](const auto& observed) {
-        return concerns(claim, observed.first);
+        return concerns(claim, observed.tensor);
       });
       if (!is_observed) continue;
       kinds.emplace_back(claim);

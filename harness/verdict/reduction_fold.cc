@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <utility>
 
+#include "harness/judge/evidence/observations.h"
 #include "reports/base/plain_text.h"
 #include "reports/record/mismatch_table.h"
 
@@ -16,6 +18,9 @@ namespace {
 
 /// Steps that are judged, of all in which contributions were observed.
 constexpr std::size_t kMostJudged = 64;
+
+/// While a job trains, gradients may be missing in so many judged steps.
+constexpr std::size_t kStepsWithoutGradient = 2;
 
 /// A wrong reduction of a tensor.
 struct Fault {
@@ -30,8 +35,12 @@ struct Fault {
   }
 };
 
+/// Up to roundings.
+bool is_nearly(double factor, double wanted) { return std::abs(factor - wanted) < 0.01 * wanted; }
+
 bool do_ranks_agree(Reduced reduced) {
-  return reduced == Reduced::over_some || reduced == Reduced::divided;
+  return reduced == Reduced::over_some || reduced == Reduced::divided ||
+         reduced == Reduced::early_sum || reduced == Reduced::nowhere;
 }
 
 bool do_ranks_differ(Reduced reduced) {
@@ -50,6 +59,7 @@ class Course {
 
   void see(std::int64_t step, Reduction reduction) {
     reduction.reach = 0;
+    reduction.factor = 0;
     const bool is_again = reduction == before_.second;
     const bool is_wrong =
         do_ranks_agree(reduction.reduced)
@@ -91,6 +101,28 @@ std::optional<std::int64_t> first_apart(const Finding* apart, const std::string&
   return is_of_it ? std::optional(apart->step) : std::nullopt;
 }
 
+/// Tensors that have a gradient before some step.
+std::set<std::string> with_gradients(const StepReader& evidence) {
+  const Claim agree = agree_across_ranks(Kind::gradient, Phase::pre_step);
+  std::set<std::string> names;
+  for (const auto& [tensor, ranks] : evidence.tensors()) {
+    if (concerns(agree, tensor) && !is_undefined(tensor)) names.insert(tensor.name);
+  }
+  return names;
+}
+
+/// Whether ranks had joined: others may divide by the number of all, or of those that train.
+bool is_without_some(const CellEvidence& cell, std::int64_t step) {
+  return std::ranges::any_of(cell.joined, [&](const JoinedRanks& one) {
+    return has_joined({one}, one.ranks.front(), step);
+  });
+}
+
+bool has_ended(const std::vector<RankExit>& exits) {
+  return std::ranges::none_of(exits,
+                              [](const RankExit& end) { return end.kind == ExitKind::unfinished; });
+}
+
 bool are_single(const std::vector<std::vector<int>>& groups) {
   return std::ranges::all_of(groups, [](const auto& ranks) { return ranks.size() == 1; });
 }
@@ -102,7 +134,10 @@ FindingKind kind_of(const Reduction& reduction) {
     case Reduced::changed_after:
       return FindingKind::changed_after_reduction;
     case Reduced::early_pass:
+    case Reduced::early_sum:
       return FindingKind::passes_left_out;
+    case Reduced::nowhere:
+      return FindingKind::gradient_never_synchronised;
     case Reduced::within_groups:
       if (are_single(reduction.ranks)) return FindingKind::gradient_never_synchronised;
       break;
@@ -126,6 +161,10 @@ std::string reduction_in_words(const Reduction& reduction) {
       return fmt::format(
           "gradients were reduced after backward pass {} alone, and later passes added to them",
           reduction.pass);
+    case Reduced::early_sum:
+      return "gradients lack what the last backward passes of a step contributed";
+    case Reduced::nowhere:
+      return "gradients were never synchronised: no backward pass reduced what ranks contributed";
     case Reduced::over_some:
       return first.size() == 1 ? fmt::format("gradients on all ranks are those of {} alone",
                                              ranks_in_words(first))
@@ -187,7 +226,8 @@ Finding finding_of(const std::vector<const Fault*>& faults, std::size_t judged) 
 
 ReductionFold::ReductionFold(const CellEvidence& cell) : cell_(cell) {
   if (!cell.evidence) return;
-  const std::vector<std::int64_t> all = cell.evidence->steps_with_passes();
+  std::vector<std::int64_t> all = cell.evidence->steps_with_passes();
+  std::erase_if(all, [&cell](std::int64_t step) { return is_without_some(cell, step); });
   const std::size_t stride = all.size() / kMostJudged + 1;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const bool is_of_first = i < kMostJudged / 2;
@@ -201,7 +241,20 @@ void ReductionFold::see(const StepView& step) {
   if (!reductions.empty()) judged_.emplace(step.number(), std::move(reductions));
 }
 
-std::optional<ClaimResult> ReductionFold::result(const std::vector<ClaimResult>& results) const {
+void ReductionFold::drop_open_steps() {
+  const bool is_certain = has_ended(cell_.exits) || judged_.size() > kStepsWithoutGradient;
+  const std::set<std::string> arriving = with_gradients(*cell_.evidence);
+  for (auto& [step, reductions] : judged_) {
+    for (auto& [tensor, reduction] : reductions) {
+      if (reduction.reduced != Reduced::nowhere) continue;
+      if (!is_certain || arriving.contains(tensor)) reduction = {};
+    }
+  }
+}
+
+std::optional<ClaimResult> ReductionFold::result(const std::vector<ClaimResult>& results) {
+  if (judged_.empty()) return std::nullopt;
+  drop_open_steps();
   ClaimResult result;
   result.claim = reduce_over_ranks();
   const Finding* const apart = gradients_apart_in(results);
@@ -224,6 +277,35 @@ std::optional<ClaimResult> ReductionFold::result(const std::vector<ClaimResult>&
     result.findings.push_back(finding_of(alike, judged_.at(alike.front()->first).size()));
   }
   return result;
+}
+
+std::string ReductionFold::sums_in_words() const {
+  if (judged_.empty()) return "";
+  std::map<std::string, double> factors;  // of the last step
+  for (const auto& [tensor, reduction] : judged_.rbegin()->second) {
+    if (reduction.reduced == Reduced::over_all) factors.emplace(tensor, reduction.factor);
+  }
+  const double ranks = cell_.world_size;
+  std::vector<std::string> sums, others;
+  for (const auto& [tensor, factor] : factors) {
+    const auto is_of_mean = [&, own = factor](const auto& other) {
+      return is_nearly(own, ranks * other.second);
+    };
+    (std::ranges::any_of(factors, is_of_mean) ? sums : others).push_back(tensor);
+  }
+  if (!sums.empty()) {
+    return fmt::format(
+        "gradients of {} are {} times as large as those of {}, by the means of what "
+        "ranks contributed: a sum instead of a mean?",
+        listed(sums, 2), cell_.world_size, listed(others, 2));
+  }
+  const bool are_sums = !factors.empty() && std::ranges::all_of(factors, [&](const auto& one) {
+    return is_nearly(one.second, ranks);
+  });
+  return are_sums
+             ? "gradients are the sum of what ranks contributed, as losses that are summed over "
+               "tokens need them, and not the mean"
+             : "";
 }
 
 std::string ReductionFold::judged_in_words() const {

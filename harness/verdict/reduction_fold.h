@@ -29,7 +29,11 @@ class ReductionFold : public StepFold {
   /// Ranks that agree on a wrong sum break the claim if they do so in two judged steps, one after
   /// the other: a training may leave out a rank now and then. Ranks that differ break it only where
   /// `results` say that gradients differ, since ranks may rightly reduce them later or not at all.
-  std::optional<ClaimResult> result(const std::vector<ClaimResult>& results) const;
+  std::optional<ClaimResult> result(const std::vector<ClaimResult>& results);
+
+  /// Gradients that are sums of what the ranks contributed, or multiples of the others as if they
+  /// were; empty: none are. Losses that are sums over tokens need them.
+  std::string sums_in_words() const;
 
   /// What was judged, and among how many ranks one that is left out would be seen; empty: nothing
   /// was observed.
@@ -37,6 +41,10 @@ class ReductionFold : public StepFold {
 
  private:
   using Reductions = std::map<std::string, Reduction>;  ///< by name of the tensor
+
+  /// An accumulating loop may step the optimizer without gradients in some steps: they are unknown
+  /// where others have gradients, or the job trains on.
+  void drop_open_steps();
 
   const CellEvidence& cell_;
   std::set<std::int64_t> steps_;               ///< to judge

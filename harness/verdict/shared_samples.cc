@@ -116,7 +116,7 @@ class Seen {
 
 bool has_data(const StepReader& evidence) {
   return std::ranges::any_of(
-      evidence.tensors(), [](const auto& observed) { return observed.first.kind == Kind::data; });
+      evidence.tensors(), [](const auto& observed) { return observed.tensor.kind == Kind::data; });
 }
 
 /// Whether ranks divide the samples, and neither the model nor a batch.
@@ -143,6 +143,21 @@ bool communicates(const JobRecord& job) {
   return is_known || job.traffic.empty();
 }
 
+/// "all 2 ranks saw the same samples in each of 8 steps, 1 to 8".
+std::string shared_in_words(const JobRecord& job, const Seen& seen) {
+  return fmt::format("all {} ranks saw the same samples in each of {} steps, {} to {}",
+                     job.world_size, seen.steps().size(), seen.steps().front(),
+                     seen.steps().back());
+}
+
+Symptom symptom_of(const JobRecord& job, const Seen& seen) {
+  Symptom symptom;
+  symptom.kind = SymptomKind::same_samples;
+  symptom.step = seen.steps().front();
+  symptom.text = shared_in_words(job, seen);
+  return symptom;
+}
+
 Finding finding_of(const JobRecord& job, const Seen& seen) {
   Finding finding;
   finding.claim = divide_samples();
@@ -152,10 +167,9 @@ Finding finding_of(const JobRecord& job, const Seen& seen) {
   finding.places = static_cast<std::int64_t>(seen.steps().size());
   finding.groups.emplace_back();
   for (int rank = 0; rank < job.world_size; ++rank) finding.groups[0].push_back(rank);
-  finding.sentence = fmt::format(
-      "all {} ranks saw the same samples in each of {} steps, {} to {}. Batches differ between "
-      "steps, and nothing says that ranks share them: the data is not divided.",
-      job.world_size, seen.steps().size(), seen.steps().front(), seen.steps().back());
+  finding.sentence = shared_in_words(job, seen) +
+                     ". Batches differ between steps, and nothing says that ranks share them: the "
+                     "data is not divided.";
   return finding;
 }
 
@@ -182,6 +196,7 @@ SharedSamples shared_samples(const JobRecord& job, const StepReader& evidence,
     shared.text += ", and computed other gradients from them";
   } else if (seen.moves_on() && divides_samples(job, evidence, coverage) && communicates(job)) {
     shared.fault = finding_of(job, seen);
+    shared.symptom = symptom_of(job, seen);
   }
   return shared;
 }

@@ -14,6 +14,7 @@ struct SharedSamples {
   std::string text;
   /// All ranks did, though they divide neither the model nor a batch, and reduce gradients.
   std::optional<Finding> fault = {};
+  Symptom symptom = {};  ///< with a fault: of a job whose other claims hold
 };
 
 /// Reads up to eight steps. It is a fault if all of these hold:

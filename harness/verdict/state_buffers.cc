@@ -39,7 +39,7 @@ std::set<std::string> all_but(const std::set<std::string>& names, const StepRead
 
 }  // namespace
 
-std::optional<BuffersApart> buffers_apart(const JobRecord& job, const CellEvidence& judged) {
+std::optional<JobFault> buffers_apart(const JobRecord& job, const CellEvidence& judged) {
   if (job.state_buffers.empty()) return std::nullopt;
   const StepReader& evidence = *judged.evidence;
   if (division_of_model(job, evidence, job.coverage) == Division::other) return std::nullopt;
@@ -53,7 +53,7 @@ std::optional<BuffersApart> buffers_apart(const JobRecord& job, const CellEviden
   const Judgement judgement = judge(buffers, facts);
   const ClaimResult& result = judgement.results.front();
   if (result.verdict != Verdict::violated) return std::nullopt;
-  return BuffersApart{result, symptom_of(facts, {result}, judgement.wrong_values)};
+  return JobFault{result, symptom_of(facts, {result}, judgement.wrong_values)};
 }
 
 }  // namespace lockstep

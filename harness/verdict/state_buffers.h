@@ -3,15 +3,10 @@
 #include <optional>
 
 #include "harness/judge/evidence/cell_evidence.h"
+#include "harness/verdict/job_fault.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
-
-/// Buffers that ranks do not share though they have to.
-struct BuffersApart {
-  ClaimResult violated;
-  Symptom symptom;  ///< of a job whose other claims hold
-};
 
 /// Judges the claim that ranks share the buffers which are state of a job's training
 /// (`JobRecord::state_buffers`), before its forward passes. Empty: it is not violated. To be called
@@ -20,6 +15,6 @@ struct BuffersApart {
 /// A buffer counts if it differs in at least two steps and in the last one, and all ranks hold the
 /// whole model, or parts that sharded data parallelism makes. All others are in a note
 /// (`other_kinds_in_words`). `judged`: evidence of the job.
-std::optional<BuffersApart> buffers_apart(const JobRecord& job, const CellEvidence& judged);
+std::optional<JobFault> buffers_apart(const JobRecord& job, const CellEvidence& judged);
 
 }  // namespace lockstep

@@ -32,7 +32,7 @@ std::map<StepsApart, std::vector<std::string>> StepsApartByName::differing() con
 
 void StepsApartByName::add(std::int64_t step, const HeldTensor& tensor) {
   if (!is_comparable(tensor)) return;
-  const std::string& name = tensor.holders.begin()->second->name;
+  const std::string& name = tensor.tensor->name;
   for (const auto& [rank, value] : tensor.holders) {
     const auto [known, is_new] = values_.try_emplace({name, rank}, value->digest);
     if (!is_new && known->second != value->digest) moving_.insert(name);

@@ -190,6 +190,20 @@ std::optional<Symptom> exceeded_memory(const std::vector<ClaimResult>& results) 
   return symptom;
 }
 
+/// Ranks hold the same where each should have its own; empty: they do not.
+std::optional<Symptom> same_values(const std::vector<ClaimResult>& results) {
+  const Finding* const same = first_finding(results, Predicate::differ_across_ranks);
+  if (!same) return std::nullopt;
+  Symptom symptom;
+  symptom.kind = same->kind == FindingKind::same_samples ? SymptomKind::same_samples
+                                                         : SymptomKind::agree_but_wrong;
+  symptom.step = symptom.wrong_step = same->step;
+  symptom.tensor = same->tensor;
+  symptom.text = fmt::format("ranks hold the same {} from step {} on: {}",
+                             plural(*same->claim.kind), same->step, same->tensor);
+  return symptom;
+}
+
 Symptom right() {
   Symptom symptom;
   symptom.kind = SymptomKind::right;
@@ -242,17 +256,10 @@ Symptom symptom_of(const CellFacts& facts, const std::vector<ClaimResult>& resul
   if (keeps_every_claim(results)) return is_mismatched ? unmet(*analysis.missed, 0) : right();
   if (auto wrong = symptom_of_values(values, results, facts.is_job)) return *wrong;
   if (auto exceeded = exceeded_memory(results)) return *exceeded;
+  if (auto same = same_values(results)) return *same;
   if (is_mismatched) return unmet(*analysis.missed, 0);
   if (first_finding(results, Predicate::collectives_match)) return unmet(*analysis.missed, 0);
   return undecided(results, analysis.progress);
-}
-
-Symptom symptom_of_samples(const Finding& same) {
-  Symptom symptom;
-  symptom.kind = SymptomKind::same_samples;
-  symptom.step = same.step;
-  symptom.text = same.sentence.substr(0, same.sentence.find('.'));
-  return symptom;
 }
 
 Symptom symptom_of_reduction(const Finding& wrong) {

@@ -17,9 +17,6 @@ Symptom symptom_of(const CellFacts& facts, const std::vector<ClaimResult>& resul
 /// " after a wrong step 1"; empty if no step before `step` is known to be wrong.
 std::string after_wrong_step(std::int64_t wrong_step, std::int64_t step);
 
-/// For a job whose values are right. `same`: the finding about the samples of its ranks.
-Symptom symptom_of_samples(const Finding& same);
-
 /// For a job whose ranks agree on gradients that are no mean of all. `wrong`: the finding.
 Symptom symptom_of_reduction(const Finding& wrong);
 

@@ -68,12 +68,6 @@ std::set<std::string> names_of(const Step& step) {
   return names;
 }
 
-/// Whether a rank observed nothing: it may hang before, or lag behind.
-bool lacks_a_rank(const Step& step) {
-  return std::any_of(step.ranks.begin(), step.ranks.end(),
-                     [](const Held& held) { return held.empty(); });
-}
-
 /// Whether a rank holds the tensors of another one with the same bits, and each can be compared.
 bool has_bits_of(const Held& other, const Held& held) {
   if (held.size() != other.size()) return false;
@@ -135,24 +129,68 @@ double distance(const Step& step, const std::set<std::string>& names, std::size_
   return names.empty() ? kUnmeasured : largest;
 }
 
-bool is_finite(const Step& step) {
-  return std::all_of(step.ranks.begin(), step.ranks.end(), [](const Held& held) {
-    return std::all_of(held.begin(), held.end(),
-                       [](const auto& one) { return one.second->statistics.non_finite == 0; });
-  });
-}
+/// The smallest and the largest value of each component of a tensor.
+struct Extremes {
+  std::vector<double> least;
+  std::vector<double> most;
 
-double drift(const Step& step) {
-  if (step.is_of_job && !lacks_a_rank(step) && is_synced(step) && is_finite(step)) return 0;
-  double largest = 0;
-  const std::set<std::string> names = names_of(step);
-  for (std::size_t a = 0; a < step.ranks.size(); ++a) {
-    for (std::size_t b = a + 1; b < step.ranks.size(); ++b) {
-      largest = worse(largest, distance(step, names, a, b));
-      if (step.is_of_job && std::isnan(largest)) return largest;
+  explicit Extremes(const SnapshotTensor& tensor) : least(components_of(tensor)), most(least) {}
+
+  /// Returns false if one of two different components is not finite.
+  bool add(const SnapshotTensor& tensor) {
+    const std::vector<double> added = components_of(tensor);
+    for (std::size_t i = 0; i < added.size(); ++i) {
+      const bool is_same = added[i] == least[i] || (std::isnan(added[i]) && std::isnan(least[i]));
+      if (is_same) continue;
+      if (!std::isfinite(added[i]) || !std::isfinite(least[i])) return false;
+      least[i] = std::min(least[i], added[i]);
+      most[i] = std::max(most[i], added[i]);
+    }
+    return true;
+  }
+
+  double apart() const {
+    long double largest = 0;
+    for (std::size_t i = 0; i < least.size(); ++i) {
+      if (least[i] == most[i] || std::isnan(least[i])) continue;
+      largest = std::max(largest, static_cast<long double>(most[i]) - least[i]);
+    }
+    return static_cast<double>(largest);
+  }
+};
+
+/// The largest difference between two of all ranks in a tensor; NaN if one is unknown.
+double spread(const Step& step, const std::string& name) {
+  bool is_equal_on_all = true;
+  for (std::size_t rank = 1; rank < step.ranks.size() && is_equal_on_all; ++rank) {
+    is_equal_on_all = is_equal(step, 0, rank, name);
+  }
+  if (is_equal_on_all) return 0;
+  std::optional<Extremes> extremes;
+  const SnapshotTensor* first = nullptr;
+  for (std::size_t rank = 0; rank < step.ranks.size(); ++rank) {
+    const SnapshotTensor* const value = step.kept(rank, name);
+    if (!value) return kUnmeasured;
+    if (!first) {
+      first = value;
+      extremes.emplace(*value);
+    } else if (value->dtype != first->dtype || value->shape != first->shape ||
+               !extremes->add(*value)) {
+      return kUnmeasured;
     }
   }
-  return names.empty() ? kUnmeasured : largest;
+  return extremes->apart();
+}
+
+/// The largest difference between two ranks in any tensor; NaN if one is unknown.
+double drift(const Step& step) {
+  const std::set<std::string> names = names_of(step);
+  double largest = names.empty() ? kUnmeasured : 0;
+  for (const std::string& name : names) {
+    largest = worse(largest, spread(step, name));
+    if (std::isnan(largest)) break;
+  }
+  return largest;
 }
 
 /// L2 norm of the difference between two ranks over all tensors; empty if one is unknown.
@@ -203,17 +241,19 @@ Table::Entry entry_of(const TableSpec& spec, const Step& step) {
     if (std::isnan(entry.values[0])) entry.estimate = estimated_drift(step);
     return entry;
   }
+  const bool is_distance = spec.quantity == Quantity::distance;
+  const std::set<std::string> names = is_distance ? names_of(step) : std::set<std::string>();
   for (std::size_t rank = 0; rank < step.ranks.size(); ++rank) {
     if (spec.quantity == Quantity::norm) {
       entry.values.push_back(norm(step.ranks[rank]));
-    } else if (spec.quantity == Quantity::distance) {
-      entry.values.push_back(distance(step, names_of(step), 0, rank));
+    } else if (is_distance) {
+      entry.values.push_back(distance(step, names, 0, rank));
     } else {
       entry.values.push_back(element_value(spec.element, step.kept(rank, spec.tensor)));
     }
   }
   // The drift of the model before the step, shown next to a norm.
-  if (spec.quantity == Quantity::norm) {
+  if (spec.quantity == Quantity::norm && !step.is_of_job) {
     entry.drift = drift(find_in(step.view, {Kind::parameter, Phase::pre_forward, ""}));
   }
   return entry;
@@ -235,18 +275,50 @@ Table::Entry measured_entry(const TableSpec& spec, const StepView& step,
   return entry_of(spec, find_in(step, {spec.kind, spec.phase, spec.tensor, names}));
 }
 
+AgreedStep::AgreedStep(const StepReader& evidence, std::int64_t step)
+    : processes_(evidence.processes()) {
+  for (int rank = 0; rank < processes_; ++rank) {
+    if (evidence.has_observed(rank, step)) observing_.push_back(rank);
+  }
+  StepView::Rank one;
+  if (!observing_.empty()) one.observations = evidence.rows_of(observing_.front(), step);
+  view_.emplace(step, std::vector{one, one});
+}
+
+Table::Entry AgreedStep::measured(const TableSpec& spec, const std::set<std::string>& names) const {
+  Table::Entry entry = measured_entry(spec, *view_, &names);
+  if (spec.quantity == Quantity::drift) {
+    if (observing_.size() < 2) entry.values = {kUnmeasured};
+    return entry;
+  }
+  const double of_each = entry.values.front();
+  entry.values.assign(static_cast<std::size_t>(processes_), kUnmeasured);
+  for (const int rank : observing_) entry.values[static_cast<std::size_t>(rank)] = of_each;
+  return entry;
+}
+
 TableColumn::TableColumn(TableSpec spec, int processes, std::set<std::string> names)
     : spec_(std::move(spec)), processes_(processes), names_(std::move(names)) {}
 
 bool TableColumn::wants(std::int64_t step) const {
+  if (entries_.contains(step)) return false;
   return spec_.steps.empty() ||
          std::find(spec_.steps.begin(), spec_.steps.end(), step) != spec_.steps.end();
+}
+
+void TableColumn::see_agreed(std::int64_t number, const AgreedStep& step) {
+  const auto measured = step.measured(spec_, names_);
+  const bool is_any = std::ranges::any_of(measured.values, [](double x) { return !std::isnan(x); });
+  if (is_any) steps_.insert(number);
+  entries_.emplace(number, measured);
 }
 
 void TableColumn::see(const StepView& view) {
   const Step step =
       find_in(view, {spec_.kind, spec_.phase, spec_.tensor, names_.empty() ? nullptr : &names_});
-  if (!names_of(step).empty()) steps_.insert(view.number());
+  const bool is_observed =
+      std::ranges::any_of(step.ranks, [](const Held& held) { return !held.empty(); });
+  if (is_observed) steps_.insert(view.number());
   entries_.emplace(view.number(), entry_of(spec_, step));
 }
 

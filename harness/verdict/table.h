@@ -2,11 +2,14 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "harness/judge/evidence/step_fold.h"
+#include "harness/judge/evidence/step_reader.h"
+#include "harness/judge/evidence/step_view.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -15,6 +18,22 @@ namespace lockstep {
 /// and all tensors that `spec` is about.
 Table::Entry measured_entry(const TableSpec& spec, const StepView& step,
                             const std::set<std::string>* names);
+
+/// A step of a job in which ranks agree by their indices. It is read of one rank alone, since the
+/// others hold the same bits of the tensors that they share.
+class AgreedStep {
+ public:
+  AgreedStep(const StepReader& evidence, std::int64_t step);
+
+  /// The values of all ranks; none of those that observed nothing. `names`: of the tensors to
+  /// include. Ranks have drifted from each other only if there are two.
+  Table::Entry measured(const TableSpec& spec, const std::set<std::string>& names) const;
+
+ private:
+  int processes_;
+  std::vector<int> observing_;    ///< ranks
+  std::optional<StepView> view_;  ///< of one rank, next to itself
+};
 
 /// One group of a table: the values of one cell's ranks in the steps of the table.
 class TableColumn : public StepFold {
@@ -25,6 +44,7 @@ class TableColumn : public StepFold {
 
   bool wants(std::int64_t step) const override;
   void see(const StepView& step) override;
+  void see_agreed(std::int64_t number, const AgreedStep& step);
 
   /// The seen steps in which a rank observed the table's tensors.
   const std::set<std::int64_t>& steps() const { return steps_; }

@@ -11,6 +11,7 @@
 #include "harness/watch/blocked_signals.h"
 #include "harness/watch/joined_job.h"
 #include "harness/watch/rank_watch.h"
+#include "harness/watch/termination.h"
 #include "reports/base/error.h"
 
 struct lockstep_watch : lockstep::RankWatch {
@@ -161,3 +162,9 @@ int32_t lockstep_watch_end(lockstep_watch* watch, const char* error) {
 int32_t lockstep_watch_give_up(lockstep_watch* watch, const char* why) {
   return done([&] { watch->give_up(why); });
 }
+
+void lockstep_watch_delay_termination(void) { lockstep::delay_termination(); }
+
+int32_t lockstep_watch_is_terminating(void) { return lockstep::is_terminating() ? 1 : 0; }
+
+void lockstep_watch_allow_termination(void) { lockstep::allow_termination(); }

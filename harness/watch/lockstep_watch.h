@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 /* Increases with every change that an older caller would notice. */
-#define LOCKSTEP_WATCH_INTERFACE 8
+#define LOCKSTEP_WATCH_INTERFACE 9
 
 /* The interface of the loaded library. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_interface(void);
@@ -171,6 +171,16 @@ LOCKSTEP_WATCH_API int32_t lockstep_watch_end(lockstep_watch* watch, const char*
  * `why`: UTF-8, of which about 400 bytes are noted. They have their place on the disk since the
  * watch was opened, so a full one takes them. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_give_up(lockstep_watch* watch, const char* why);
+
+/* An exception of C++ that nobody catches, such as one of a thread of Gloo, ends this process from
+ * now on only after `lockstep_watch_allow_termination`, or after two seconds: another thread can
+ * note what the process did. Not so in processes that this one forks. */
+LOCKSTEP_WATCH_API void lockstep_watch_delay_termination(void);
+
+/* Whether this process waits for `lockstep_watch_allow_termination`: 1 or 0. */
+LOCKSTEP_WATCH_API int32_t lockstep_watch_is_terminating(void);
+
+LOCKSTEP_WATCH_API void lockstep_watch_allow_termination(void);
 
 #ifdef __cplusplus
 }

@@ -91,7 +91,8 @@ std::string identity_of(const lockstep_watch_options& options) {
 }  // namespace
 
 bool is_sketched(const Observation& row) {
-  return row.kind != Kind::data && unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0;
+  if (row.kind == Kind::data || is_of_gathering(row.kind)) return false;  // compared by bits alone
+  return unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0;
 }
 
 RankWatch::RankWatch(const lockstep_watch_options& options)
@@ -177,9 +178,9 @@ std::int64_t RankWatch::describe(const lockstep_watch_tensor& described) {
   tensor.local_shape = sizes(described.local_shape, described.dimensions);
   const bool is_part = described.global_shape && described.offset;
   tensor.global_shape =
-      is_part ? sizes(described.global_shape, described.dimensions) : tensor.local_shape;
-  tensor.offset = is_part ? sizes(described.offset, described.dimensions)
-                          : std::vector<std::int64_t>(tensor.local_shape.size(), 0);
+      is_part ? sizes(described.global_shape, described.dimensions) : *tensor.local_shape;
+  tensor.offset =
+      is_part ? sizes(described.offset, described.dimensions) : Shape(tensor.local_shape.size(), 0);
   require_inside(tensor);
   if (tensor.kind == Kind::data && tensor.local_shape.empty()) {
     throw internal_error(fmt::format("'{}' has no dimension that counts samples", tensor.name));
@@ -187,7 +188,7 @@ std::int64_t RankWatch::describe(const lockstep_watch_tensor& described) {
   if (tensor.not_comparable.empty() && !parse<DType>(tensor.dtype)) {
     tensor.not_comparable = "dtype " + tensor.dtype;
   }
-  tensors_.push_back(described_as(std::move(tensor)));
+  tensors_.push_back(described_as(tensor));
   return static_cast<std::int64_t>(tensors_.size()) - 1;
 }
 
@@ -237,14 +238,15 @@ void RankWatch::measure(const TensorBytes& bytes, Measured& measured) {
   }
   if (row.kind != Kind::data) return;
   std::vector<std::byte> copy;
-  row.digest = digest_of_samples(bytes.in_order(copy), row.local_shape.at(0));
+  row.digest = digest_of_samples(bytes.in_order(copy), row.local_shape[0]);
   row.statistics.non_finite = 0;  // masks contain infinities
 }
 
 bool RankWatch::is_copied(Measured& measured, std::uint64_t bytes) {
   const Observation& row = measured.row;
   // Samples are never stored. No rank is compared with another one by values of modules.
-  const bool is_of_one_rank = is_of_module(row.kind) || is_of_pass(row.kind);
+  const bool is_of_one_rank =
+      is_of_module(row.kind) || is_of_pass(row.kind) || is_of_gathering(row.kind);
   if (!row.not_comparable.empty() || row.kind == Kind::data || is_of_one_rank) return false;
   measured.is_kept = is_keeping_ && writer_.wants(bytes);
   return measured.is_kept || keeps_before_;

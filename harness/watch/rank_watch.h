@@ -91,7 +91,7 @@ class RankWatch {
     std::vector<std::size_t> copied = {};  ///< their values
   };
 
-  static Described described_as(Observation row);
+  static Described described_as(const Observation& described);
   OnGpu on_gpu(std::span<const lockstep_watch_value> values) const;
 
   /// Fills a row by the sums of its value. False, and nothing done, if that takes its bytes.

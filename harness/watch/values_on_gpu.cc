@@ -56,9 +56,8 @@ bool RankWatch::fill_by_sums(Measured& measured, const gpu::TensorSums& found) {
   return true;
 }
 
-RankWatch::Described RankWatch::described_as(Observation row) {
-  Described tensor{std::move(row)};
-  const Observation& described = tensor.row;
+RankWatch::Described RankWatch::described_as(const Observation& described) {
+  Described tensor{described};
   if (!described.not_comparable.empty()) return tensor;
   const DType dtype = *parse<DType>(described.dtype);
   tensor.bytes = static_cast<std::size_t>(element_count(described.local_shape)) * item_size(dtype);

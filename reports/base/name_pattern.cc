@@ -132,6 +132,11 @@ std::string pattern_of(const std::vector<std::string>& names,
   return shortest;
 }
 
+std::string module_of(std::string_view tensor) {
+  const std::size_t dot = tensor.rfind('.');
+  return dot == tensor.npos ? "" : std::string(tensor.substr(0, dot));
+}
+
 std::string share_in_words(const std::vector<std::string>& names,
                            const std::vector<std::string>& others) {
   const std::size_t all = names.size() + others.size();

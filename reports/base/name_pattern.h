@@ -6,6 +6,9 @@
 
 namespace lockstep {
 
+/// The module of a tensor: "attn.k" of "attn.k.bias". Empty: the model itself.
+std::string module_of(std::string_view tensor);
+
 /// Whether `name` matches `pattern`, in which a `*` stands for any text, including none.
 bool matches(std::string_view pattern, std::string_view name);
 

@@ -14,9 +14,21 @@ namespace lockstep {
 template <class Enum>
 struct Names;  // static constexpr std::array<std::string_view, N> values
 
+/// Whether an enumeration has an enumerator of this value: compilers write any other value as a
+/// cast.
+template <auto kValue>
+constexpr bool is_enumerator() {
+  constexpr std::string_view kBefore = "kValue = ";
+  const std::string_view text = __PRETTY_FUNCTION__;
+  return text[text.rfind(kBefore) + kBefore.size()] != '(';
+}
+
 /// The word of `value`.
 template <class Enum>
 constexpr std::string_view name(Enum value) {
+  constexpr std::size_t kWords = Names<Enum>::values.size();
+  static_assert(!is_enumerator<static_cast<Enum>(kWords)>(), "an enumerator has no word");
+  static_assert(is_enumerator<static_cast<Enum>(kWords - 1)>(), "a word has no enumerator");
   return Names<Enum>::values.at(static_cast<std::size_t>(value));
 }
 

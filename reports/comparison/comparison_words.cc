@@ -4,10 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "reports/base/mebibytes.h"
 #include "reports/base/plain_text.h"
 #include "reports/comparison/module_words.h"
 #include "reports/comparison/tensor_words.h"
@@ -26,11 +31,11 @@ std::string in_words(Compared quantity) {
 
 std::string plural(Compared quantity) { return in_words(quantity) + "s"; }
 
-/// Null: none has it, or it was left out. Losses decide nothing.
+/// Null: none that decides has it, or it was left out.
 const TensorDifference* first_of(const StepDifference& step, Likeness likeness) {
   const auto found =
       std::find_if(step.tensors.begin(), step.tensors.end(), [&](const TensorDifference& one) {
-        return one.likeness == likeness && one.quantity != Compared::loss;
+        return one.likeness == likeness && decides(one.quantity);
       });
   return found == step.tensors.end() ? nullptr : &*found;
 }
@@ -88,11 +93,17 @@ std::string agreement_in_words(const ComparedPair& diff) {
                             static_cast<std::size_t>(diff.matched) + alone);
 }
 
-/// "unknown: watch both with --data".
-std::string samples_in_words(const ComparedPair& diff) {
-  const auto samples =
-      std::ranges::find(diff.preconditions, Prerequisite::samples, &Precondition::prerequisite);
-  return samples == diff.preconditions.end() ? "unknown" : samples->text;
+/// "unknown: watch both with --data"; `otherwise`: nothing is known of it.
+std::string text_of(Prerequisite prerequisite, const ComparedPair& diff, const char* otherwise) {
+  const auto found =
+      std::ranges::find(diff.preconditions, prerequisite, &Precondition::prerequisite);
+  return found == diff.preconditions.end() ? otherwise : found->text;
+}
+
+/// Of sides that are equal as far as both went.
+std::string holding_in_words(const ComparedPair& diff) {
+  const std::string steps = text_of(Prerequisite::steps, diff, "");
+  return agreement_in_words(diff) + (steps.empty() ? "" : ", but " + plain(steps));
 }
 
 /// Requires: no tensor is different, and not all is decided.
@@ -137,8 +148,7 @@ std::vector<Alike> alike_in(const StepDifference& step) {
   for (const TensorDifference& one : step.tensors) {
     const bool follows = one.quantity > first && (one.quantity == Compared::update ||
                                                   one.quantity == Compared::optimizer_state);
-    const bool is_loss = one.quantity == Compared::loss;
-    if (one.likeness != Likeness::different || follows || is_loss) continue;
+    if (one.likeness != Likeness::different || follows || !decides(one.quantity)) continue;
     const auto same = std::find_if(all.begin(), all.end(), [&](const Alike& other) {
       return differ_alike(one, *other.first);
     });
@@ -183,8 +193,61 @@ std::string loss_in_words(const ComparedPair& diff) {
   return "";
 }
 
-std::string meaning_in_words(FindingKind kind) {
-  return fmt::format("What it means: lockstep explain {}", name(kind));
+/// Buffers that decide nothing and differ in a step. `are_lacking`: those that one side lacks, else
+/// those that both have.
+std::vector<std::string> differing_statistics(const StepDifference& step, bool are_lacking) {
+  std::vector<std::string> names;
+  for (const TensorDifference& one : step.tensors) {
+    const bool differs = one.quantity == Compared::statistic && one.likeness == Likeness::different;
+    const bool is_lacking = one.kind == FindingKind::states_differ;
+    if (differs && is_lacking == are_lacking) names.push_back(one.name);
+  }
+  return names;
+}
+
+/// Of the first step in which there are any; empty: there is none.
+std::string statistics_in_words(const ComparedPair& diff, bool are_lacking) {
+  for (const StepDifference& step : diff.steps) {
+    const std::vector<std::string> names = differing_statistics(step, are_lacking);
+    if (names.empty()) continue;
+    const bool is_one = names.size() == 1;
+    if (are_lacking) {
+      return fmt::format(
+          "{} on one side alone from step {} on, which decides nothing, since {} of the training: "
+          "{}",
+          is_one ? "A buffer is" : fmt::format("{} buffers are", names.size()), step.step,
+          is_one ? "it is no state" : "they are no states", names_in_words(names));
+    }
+    return fmt::format(
+        "{} from step {} on, which decides nothing, since ranks may keep such statistics of their "
+        "own samples: {}",
+        is_one ? "A buffer differs" : fmt::format("{} buffers differ", names.size()), step.step,
+        names_in_words(names));
+  }
+  return "";
+}
+
+/// "What it means: lockstep explain wrong-values", of each kind once.
+std::string meaning_in_words(const std::vector<FindingKind>& kinds) {
+  std::vector<std::string> words;
+  for (const FindingKind kind : kinds) {
+    std::string word = fmt::format("lockstep explain {}", name(kind));
+    if (std::ranges::find(words, word) == words.end()) words.push_back(std::move(word));
+  }
+  return fmt::format("What it means: {}", fmt::join(words, ", "));
+}
+
+/// Of a step that differs, the first tensor that could not be compared there; empty: all could.
+std::string uncompared_in_words(const StepDifference& step) {
+  const auto is_uncompared = [](const TensorDifference& one) {
+    return decides(one.quantity) && !one.is_measured();
+  };
+  const auto first = std::ranges::find_if(step.tensors, is_uncompared);
+  if (first == step.tensors.end()) return "";
+  return fmt::format("Not compared in step {}: {} of {}, such as the {} of {}: {}", step.step,
+                     std::ranges::count_if(step.tensors, is_uncompared),
+                     counted(step.tensors.size(), "tensor"), in_words(first->quantity),
+                     plain(first->name), plain(first->cause));
 }
 
 /// Of a side without a step that an error ended, nothing could be compared.
@@ -200,14 +263,56 @@ std::string outcome_in_words(const char* letter, const ComparedSide& side) {
   return fmt::format("{}{} {}", letter, is_of_all ? "" : ":", plain(side.fault->sentence));
 }
 
+/// ", 16.2 s, at most 412 MiB a rank"; empty: nobody measured how long it took.
+std::string usage_in_words(const ComparedSide& side) {
+  if (!side.duration_s) return "";
+  std::string text = fmt::format(", {:.1f} s", *side.duration_s);
+  if (side.peak_bytes) text += fmt::format(", at most {} a rank", in_mebibytes(*side.peak_bytes));
+  if (side.peak_device_bytes) {
+    text += fmt::format(" and {} of a device", in_mebibytes(*side.peak_device_bytes));
+  }
+  return text;
+}
+
+void add(std::vector<std::string>& lines, std::vector<std::string> more) {
+  for (std::string& line : more) lines.push_back(std::move(line));
+}
+
+/// "memory of GPUs: 0.62 of A's: at most 251 MiB a rank, 405 MiB in A"; empty: unknown, or no more
+/// than `least` apart.
+std::string memory_in_words(const char* whose, std::optional<std::int64_t> a,
+                            std::optional<std::int64_t> b, double least) {
+  if (!a || !b || *a <= 0) return "";
+  const double ratio = static_cast<double>(*b) / static_cast<double>(*a);
+  if (std::abs(ratio - 1) < least) return "";
+  return fmt::format("memory{}: {:.2f} of A's: at most {} a rank, {} in A", whose, ratio,
+                     in_mebibytes(*b), in_mebibytes(*a));
+}
+
+/// Of the host the programs take most, which vary; of GPUs the tensors.
+std::vector<std::string> memories_in_words(const ComparedPair& diff) {
+  const auto& [a, b] = diff.sides;
+  std::vector<std::string> lines;
+  if (a.duration_s && b.duration_s) return lines;  // the sides say it
+  for (std::string line :
+       {memory_in_words("", a.peak_bytes, b.peak_bytes, 0.25),
+        memory_in_words(" of GPUs", a.peak_device_bytes, b.peak_device_bytes, 0.05)}) {
+    if (!line.empty()) lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 /// What the comparison rests on, and how the sides went. Names without a partner are among it.
 std::vector<std::string> basis_in_words(const ComparedPair& diff) {
   std::vector<std::string> lines;
   if (!diff.noise.empty()) {
     lines.push_back(fmt::format("noise: measured with {}", names_in_words(diff.noise)));
   }
-  const std::string of_a = outcome_in_words("A", diff.sides[0]);
-  if (!of_a.empty()) lines.push_back(of_a);
+  std::string of_a = outcome_in_words("A", diff.sides[0]);
+  if (!of_a.empty() && diff.sides[1].outcome == SideOutcome::trained) {
+    of_a += " If B is the side that is right, give it first.";
+  }
+  if (!of_a.empty()) lines.push_back(std::move(of_a));
   const std::string of_b = outcome_in_words("B", diff.sides[1]);
   if (!of_b.empty() && !is_ended_by_fault(diff)) lines.push_back(of_b);
   if (has_nothing_to_compare(diff)) return lines;
@@ -227,11 +332,8 @@ std::vector<std::string> basis_in_words(const ComparedPair& diff) {
   }
   const std::string modules = compared_modules_in_words(diff);
   if (!modules.empty()) lines.push_back(modules);
+  add(lines, memories_in_words(diff));
   return lines;
-}
-
-void add(std::vector<std::string>& lines, std::vector<std::string> more) {
-  for (std::string& line : more) lines.push_back(std::move(line));
 }
 
 /// What values of steps cannot show, or show without deciding anything.
@@ -252,6 +354,10 @@ std::vector<std::string> limits_in_words(const ComparedPair& diff) {
   const std::string undeciding = undeciding_modules_in_words(diff);
   if (!undeciding.empty()) lines.push_back(undeciding);
   if (const std::string loss = loss_in_words(diff); !loss.empty()) lines.push_back(loss);
+  for (const bool are_lacking : {false, true}) {
+    std::string statistics = statistics_in_words(diff, are_lacking);
+    if (!statistics.empty()) lines.push_back(std::move(statistics));
+  }
   if (const StepDifference* const step = first_non_finite(diff)) {
     lines.push_back(
         fmt::format("From step {} on, elements are not finite on both sides.", step->step));
@@ -261,18 +367,22 @@ std::vector<std::string> limits_in_words(const ComparedPair& diff) {
 
 std::vector<std::string> lines_of_values(const ComparedPair& diff) {
   std::vector<std::string> lines;
-  if (is_ended_by_fault(diff)) lines.push_back(meaning_in_words(diff.sides[1].fault->kind));
-  if (has_nothing_to_compare(diff)) return lines;
+  std::vector<FindingKind> kinds;
+  if (is_ended_by_fault(diff)) kinds.push_back(diff.sides[1].fault->kind);
   const bool is_about_weights = is_of_weights(diff);
-  add(lines, is_about_weights ? lines_of_weights(diff) : limits_in_words(diff));
-  if (faulty_precondition(diff)) {
-    lines.push_back(meaning_in_words(FindingKind::states_differ));
-    return lines;
+  if (!has_nothing_to_compare(diff)) {
+    add(lines, is_about_weights ? lines_of_weights(diff) : limits_in_words(diff));
+    const StepDifference* const step = first_different(diff);
+    if (faulty_precondition(diff)) {
+      kinds.push_back(FindingKind::states_differ);
+    } else if (step) {
+      if (!is_about_weights) add(lines, lines_of_step(*step));
+      const std::string uncompared = uncompared_in_words(*step);
+      if (!is_about_weights && !uncompared.empty()) lines.push_back(uncompared);
+      kinds.push_back(kind_of(*step));
+    }
   }
-  if (const StepDifference* const step = first_different(diff)) {
-    if (!is_about_weights) add(lines, lines_of_step(*step));
-    lines.push_back(meaning_in_words(kind_of(*step)));
-  }
+  if (!kinds.empty()) lines.push_back(meaning_in_words(kinds));
   return lines;
 }
 
@@ -304,27 +414,11 @@ Answer answer_by_values(const ComparedPair& diff) {
     }
     if (may_be_samples(diff)) {
       return {word, fmt::format("other samples would look the same, and they are {}: {}",
-                                plain(samples_in_words(diff)), found)};
+                                plain(text_of(Prerequisite::samples, diff, "unknown")), found)};
     }
     return {word, found};
   }
-  return {word, verdict == Verdict::holds ? agreement_in_words(diff) : undecided_in_words(diff)};
-}
-
-/// ", 16.2 s, at most 412 MiB a rank"; empty: nobody measured.
-std::string usage_in_words(const ComparedSide& side) {
-  constexpr double kMiB = 1 << 20;
-  std::string text;
-  if (side.duration_s) text += fmt::format(", {:.1f} s", *side.duration_s);
-  if (side.peak_bytes) {
-    text +=
-        fmt::format(", at most {:.0f} MiB a rank", static_cast<double>(*side.peak_bytes) / kMiB);
-  }
-  if (side.peak_device_bytes) {
-    text += fmt::format(" and {:.0f} MiB of a device",
-                        static_cast<double>(*side.peak_device_bytes) / kMiB);
-  }
-  return text;
+  return {word, verdict == Verdict::holds ? holding_in_words(diff) : undecided_in_words(diff)};
 }
 
 std::string in_words(const Answer& answer) {
@@ -337,6 +431,7 @@ Answer answer_of(const ComparedPair& diff) {
   if (!is_ended_by_fault(diff)) return answer_by_values(diff);
   Answer answer{"DIFFERENT", outcome_in_words("B", diff.sides[1])};
   if (!diff.steps.empty()) {
+    while (answer.text.ends_with('.')) answer.text.pop_back();
     answer.text += "; its values until then: " + in_words(answer_by_values(diff));
   }
   return answer;

@@ -101,6 +101,7 @@ class NamedSteps {
       note(i, step.modules.basis != ModuleBasis::nothing, has_modules_);
       note(i, has_different(step.modules.tensors, {}), differs_in_modules_);
       note(i, has_different(step.tensors, Compared::loss), loss_differs_);
+      note(i, has_different(step.tensors, Compared::statistic), statistic_differs_);
       note(i, std::ranges::any_of(step.tensors, [](const auto& one) { return !one.is_finite; }),
            is_not_finite_);
     }
@@ -123,7 +124,7 @@ class NamedSteps {
 
   std::set<std::size_t> kept_;
   bool differs_ = false, is_open_ = false, has_modules_ = false, differs_in_modules_ = false,
-       loss_differs_ = false, is_not_finite_ = false;
+       loss_differs_ = false, statistic_differs_ = false, is_not_finite_ = false;
 };
 
 /// Keeps the steps that sentences name, and of the others those that a chart needs.

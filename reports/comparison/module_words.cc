@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
+#include "reports/base/name_pattern.h"
 #include "reports/base/plain_text.h"
 #include "reports/comparison/tensor_words.h"
 #include "reports/record/mismatch_table.h"
@@ -47,7 +50,29 @@ std::string capitalised(std::string text) {
   return text;
 }
 
-std::string hint_by_rank(const ModuleDifferences& modules) {
+/// ": of 7 modules, norm alone has parameters that differ", where modules computed the same. Empty:
+/// none has, or all have, as with a fault in the reduction.
+std::string own_parameters_in_words(const StepDifference& step) {
+  std::set<std::string> all, apart;
+  std::string first;  // of those apart, in the order of execution
+  for (const TensorDifference& one : step.tensors) {
+    if (one.quantity != Compared::gradient && one.quantity != Compared::update) continue;
+    const std::string module = module_of(one.name);
+    all.insert(module);
+    if (one.likeness != Likeness::different) continue;
+    if (apart.empty()) first = module.empty() ? "the model itself" : plain(module);
+    apart.insert(module);
+  }
+  if (apart.empty() || apart.size() == all.size()) return "";
+  return apart.size() == 1
+             ? fmt::format(": of {} modules, {} alone has parameters that differ", all.size(),
+                           first)
+             : fmt::format(": of {} modules, {} have parameters that differ, first {}", all.size(),
+                           apart.size(), first);
+}
+
+std::string hint_by_rank(const StepDifference& step) {
+  const ModuleDifferences& modules = step.modules;
   if (const auto* const output = modules.first(Compared::output, Likeness::different)) {
     return "First module that differs: " + first_in_words(*output, modules);
   }
@@ -58,8 +83,9 @@ std::string hint_by_rank(const ModuleDifferences& modules) {
            first_in_words(*at, modules);
   }
   return fmt::format(
-      "{}; {}", capitalised(outputs),
-      agreement_in_words(modules, Compared::output_gradient, "gradients that arrive at them"));
+      "{}; {}{}", capitalised(outputs),
+      agreement_in_words(modules, Compared::output_gradient, "gradients that arrive at them"),
+      own_parameters_in_words(step));
 }
 
 std::string hint_by_norms(const ModuleDifferences& modules) {
@@ -114,7 +140,7 @@ std::string module_hint(const StepDifference& step) {
     case ModuleBasis::nothing:
       return "";
     case ModuleBasis::by_rank:
-      return step.modules.count(Compared::output) > 0 ? hint_by_rank(step.modules) : "";
+      return step.modules.count(Compared::output) > 0 ? hint_by_rank(step) : "";
     case ModuleBasis::whole_batch:
       return step.modules.count(Compared::output) > 0 ? hint_by_norms(step.modules) : "";
   }

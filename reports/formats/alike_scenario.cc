@@ -20,7 +20,11 @@ std::optional<AlikeScenario> alike_of(NoReduction reason) {
       return {{"unfrozen-after-wrap", {"wrapped-again", "averaged-by-hand"}}};
     case NoReduction::outside:
       return {{"ignored-module-never-synchronised", {"not-ignored", "averaged-by-hand"}}};
+    case NoReduction::group_of_one:
+      return {{"group-of-one-never-reduces", {"reduced-over-all", ""}}};
     case NoReduction::no_sync:
+    case NoReduction::switched_off:
+    case NoReduction::unwrapped:
       return {};
   }
   return {};
@@ -44,7 +48,7 @@ std::optional<AlikeScenario> alike_of(MismatchFault fault) {
   }
 }
 
-/// Of how gradients were reduced.
+/// Of samples, and of how gradients were reduced.
 std::optional<AlikeScenario> alike_of(FindingKind kind) {
   if (kind == FindingKind::passes_left_out) {
     return {{"no-sync-off-by-one", {"last-reduced", "averaged-at-the-end"}}};
@@ -52,6 +56,7 @@ std::optional<AlikeScenario> alike_of(FindingKind kind) {
   if (kind == FindingKind::divided_by_world_size) {
     return {{"averaged-twice", {"divided-by-ddp", "summed-by-hook"}}};
   }
+  if (kind == FindingKind::same_samples) return {{"same-batch-on-every-rank", {"divided", ""}}};
   return {};
 }
 

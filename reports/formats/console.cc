@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "reports/base/mebibytes.h"
 #include "reports/base/plain_text.h"
 #include "reports/base/shell_word.h"
 #include "reports/comparison/comparison_report.h"
@@ -227,7 +229,25 @@ class Console {
     std::string text =
         titled(title_of(job)) + job_heading(heading_of(job) + comparison_of(job), 0, job);
     for (const std::string& line : lines_of(job)) text += lines(line, 2);
-    return text + all_tensors(job) + stacks(job) + mismatch(job) + tables(job) + "\n";
+    return text + memory(job) + all_tensors(job) + stacks(job) + mismatch(job) + tables(job) + "\n";
+  }
+
+  /// "memory: at most 412 MiB (rank 1), at least 390 MiB (rank 0)".
+  std::string memory(const JobRecord& job) const {
+    std::string text;
+    const std::pair<const char*, const std::optional<PeakMemory>*> all[] = {
+        {"memory", &job.host_memory}, {"memory of GPUs", &job.device_memory}};
+    for (const auto& [what, known] : all) {
+      if (!*known) continue;
+      const PeakMemory& one = **known;
+      std::string line =
+          fmt::format("{}: at most {} (rank {})", what, in_mebibytes(one.most), one.most_of);
+      if (one.least_of != one.most_of) {
+        line += fmt::format(", at least {} (rank {})", in_mebibytes(one.least), one.least_of);
+      }
+      text += lines(line, 2);
+    }
+    return text;
   }
 
   /// Where ranks raised, aborted or hang. Many may be at the same place.

@@ -41,15 +41,27 @@ std::string shortened(const std::vector<std::int64_t>& steps) {
   return text;
 }
 
-/// The most calls of a rank in a step, by size of the group. Empty: they were not counted.
-std::map<int, std::int64_t> calls_in(const JobRecord& job, std::int64_t step) {
-  std::map<int, std::int64_t> most;
+/// The ranks that made so many calls in a step, by size of the group. Empty: they were not counted.
+std::map<int, std::map<std::int64_t, std::vector<int>>> calls_in(const JobRecord& job,
+                                                                 std::int64_t step) {
+  std::map<int, std::map<std::int64_t, std::vector<int>>> calls;
   for (const Traffic& one : job.traffic) {
     if (step < one.first_step || step > one.last_step) continue;
-    std::int64_t& calls = most[one.group_size];
-    calls = std::max(calls, one.collectives);
+    std::vector<int>& ranks = calls[one.group_size][one.collectives];
+    ranks.insert(ranks.end(), one.ranks.begin(), one.ranks.end());
+    std::ranges::sort(ranks);
   }
-  return most;
+  return calls;
+}
+
+/// "2", or "1 (rank 0) and 2 (rank 1)".
+std::string counts_in_words(const std::map<std::int64_t, std::vector<int>>& counts) {
+  if (counts.size() == 1) return std::to_string(counts.begin()->first);
+  std::vector<std::string> each;
+  for (const auto& [calls, ranks] : counts) {
+    each.push_back(fmt::format("{} ({})", calls, ranks_in_words(ranks)));
+  }
+  return fmt::format("{}", fmt::join(each, " and "));
 }
 
 /// Who talked before the update of a step: "no collective was called before the update of step 4".
@@ -58,12 +70,13 @@ std::string traffic_in_words(const JobRecord& job, std::int64_t step) {
   const bool is_first = std::none_of(job.traffic.begin(), job.traffic.end(),
                                      [&](const Traffic& one) { return one.first_step < step; });
   if (is_first && !calls_in(job, step + 1).empty()) ++step;
-  const std::map<int, std::int64_t> most = calls_in(job, step);
-  if (most.empty()) return "collectives were not counted";
+  const auto calls = calls_in(job, step);
+  if (calls.empty()) return "collectives were not counted";
   std::vector<std::string> groups;
-  for (const auto& [size, calls] : most) {
-    if (calls == 0) continue;
-    groups.push_back(fmt::format("{} over {} of {} ranks", calls, size, job.world_size));
+  for (const auto& [size, counts] : calls) {
+    if (counts.rbegin()->first == 0) continue;
+    groups.push_back(
+        fmt::format("{} over {} of {} ranks", counts_in_words(counts), size, job.world_size));
   }
   return groups.empty() ? fmt::format("no collective was called before the update of step {}", step)
                         : fmt::format("collectives before the update of step {}: {}", step,
@@ -99,7 +112,8 @@ std::vector<std::string> unreduced_in_words(const JobRecord& job) {
   std::vector<std::string> lines;
   if (verdict_of(job) == Verdict::holds) return lines;
   for (const Unreduced& one : job.unreduced) {
-    if (one.explains || one.parameters.empty()) continue;
+    // Where there is no wrapper the training may reduce by itself, as many do.
+    if (one.explains || one.reason == NoReduction::unwrapped || one.parameters.empty()) continue;
     lines.push_back(fmt::format("at the same time, {}: {}", listed(one.parameters, 1),
                                 cause_in_words(one, one.first_step)));
   }
@@ -144,7 +158,7 @@ std::vector<std::string> skips_in_words(const JobRecord& job) {
                                 shortened(job.skipped_steps)));
     return lines;
   }
-  for (const SkippedSteps& one : job.skipped_by) {
+  for (const StepsOfRanks& one : job.skipped_by) {
     const bool is_alone = job.skipped_by.size() == 1 && one.ranks.size() == 1;
     lines.push_back(fmt::format("{}{} skipped step{} {} (gradient scaler)",
                                 ranks_in_words(one.ranks), is_alone ? " alone" : "",
@@ -295,6 +309,12 @@ std::string violation_in_words(const JobRecord& job) {
   return fmt::format("FAILED: {}", job.faults.empty() ? job.symptom.text : job.faults.front());
 }
 
+/// "in lockstep"; of ranks that need to agree now and then: "in lockstep every 4 steps".
+std::string lockstep_in_words(const JobRecord& job) {
+  return job.agree_every > 0 ? fmt::format("in lockstep every {} steps", job.agree_every)
+                             : "in lockstep";
+}
+
 /// Whether its ranks agree, whatever was expected.
 std::string verdict_in_words(const JobRecord& job) {
   switch (verdict_of(job)) {
@@ -308,8 +328,8 @@ std::string verdict_in_words(const JobRecord& job) {
                            counted(job.coverage.parameters, "parameter"));
       }
       return job.coverage.parameters == 0
-                 ? fmt::format("in lockstep: {}", steps_in_words(job.steps))
-                 : fmt::format("in lockstep: {}, {}", coverage_in_words(job),
+                 ? fmt::format("{}: {}", lockstep_in_words(job), steps_in_words(job.steps))
+                 : fmt::format("{}: {}, {}", lockstep_in_words(job), coverage_in_words(job),
                                steps_in_words(job.steps));
   }
   if (was_only_interrupted(job) && job.steps.count > 0) {
@@ -347,6 +367,13 @@ std::vector<std::string> findings_in_words(const JobRecord& job,
   return lines;
 }
 
+/// Whether each parameter is divided, so that no rank has a copy of what another one holds: the
+/// line of those that were not compared says so.
+bool holds_parts_alone(const JobRecord& job) {
+  return job.coverage.parameters > 0 && job.coverage.declared == job.coverage.parameters &&
+         is_incomparable(job);
+}
+
 /// Those that the heading does not name.
 std::vector<std::string> other_undecided_claims(const JobRecord& job) {
   std::vector<std::string> lines;
@@ -355,6 +382,7 @@ std::vector<std::string> other_undecided_claims(const JobRecord& job) {
       verdict_of(job) == Verdict::undecided ? first_undecided(job) : nullptr;
   for (const ClaimResult& result : job.results) {
     if (result.verdict != Verdict::undecided || &result == named) continue;
+    if (is_about_agreement(result.claim) && holds_parts_alone(job)) continue;
     lines.push_back(fmt::format("undecided: {}: {}", sentence(result.claim), result.reason));
   }
   return lines;

@@ -104,10 +104,11 @@ enum class CaseType {
 
 template <>
 struct Names<CaseType> {
-  static constexpr std::array<std::string_view, 15> values{
-      "unexpected finding", "error raised",   "rank died",     "hang",           "mismatch",
-      "ranks differ",       "wrong values",   "never trained", "exceeds memory", "not reproduced",
-      "undecided",          "not applicable", "interrupted",   "machine failed", "not finite"};
+  static constexpr std::array<std::string_view, 16> values{
+      "unexpected finding", "error raised",   "rank died",    "hang",
+      "mismatch",           "ranks differ",   "wrong values", "never trained",
+      "exceeds memory",     "not reproduced", "undecided",    "not applicable",
+      "interrupted",        "machine failed", "not finite",   "same samples"};
 };
 
 namespace {
@@ -376,6 +377,7 @@ CaseType type_of(const Comparison& comparison) {
     case SideOutcome::died:
       return CaseType::rank_died;
     case SideOutcome::ranks_differ:
+    case SideOutcome::wrong:
     case SideOutcome::not_finite:
     case SideOutcome::trained:
       break;

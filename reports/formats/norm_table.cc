@@ -39,7 +39,11 @@ std::string_view short_name(Kind kind) {
     case Kind::module_gradient:
     case Kind::contribution:
     case Kind::reduction:
+    case Kind::used_weight:
+    case Kind::held_weight:
       return "data";
+    case Kind::update:
+      return "update";
   }
   return "";
 }

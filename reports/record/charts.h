@@ -64,7 +64,7 @@ struct AgreementMap {
   std::int64_t tensors = 0;             ///< of two ranks or more, or missing on some; 0: no map
   std::vector<TensorCourse> differing;  ///< in the order of their first difference
   std::int64_t left_out = 0;            ///< differing tensors beyond the limit
-  std::int64_t first_step = 0;          ///< observed; 0: none
+  std::int64_t first_step = 0;          ///< in which ranks were compared; 0: none
   std::int64_t last_step = 0;
 
   bool operator==(const AgreementMap&) const = default;

@@ -12,6 +12,7 @@ Phase customary_phase(Kind kind) {
     case Kind::parameter:
     case Kind::optimizer_state:
     case Kind::random_state:
+    case Kind::update:
       return Phase::post_step;
     case Kind::gradient:
       return Phase::pre_step;
@@ -19,6 +20,8 @@ Phase customary_phase(Kind kind) {
     case Kind::loss:
     case Kind::data:
     case Kind::module_output:
+    case Kind::used_weight:
+    case Kind::held_weight:
       return Phase::pre_forward;
     case Kind::memory:
     case Kind::module_gradient:
@@ -70,6 +73,16 @@ std::string_view predicate_in_words(Predicate predicate) {
       return "are divided between ranks";
     case Predicate::reduce_over_ranks:
       return "are those of all ranks, reduced";
+    case Predicate::are_trained:
+      return "are held by their optimizer";
+    case Predicate::differ_across_ranks:
+      return "differ across ranks";
+    case Predicate::use_held_weights:
+      return "are those that the optimizer holds";
+    case Predicate::stay_tied:
+      return "of tied modules stay one";
+    case Predicate::have_one_order:
+      return "have the same order on all ranks";
   }
   return "";
 }
@@ -82,6 +95,10 @@ Claim agree_across_ranks(Kind kind, Phase phase) {
 
 Claim agree_periodically(Kind kind, Phase phase) {
   return {Predicate::agree_periodically, kind, phase};
+}
+
+Claim differ_across_ranks(Kind kind, Phase phase) {
+  return {Predicate::differ_across_ranks, kind, phase};
 }
 
 bool is_about_agreement(const Claim& claim) {
@@ -102,6 +119,16 @@ Claim divide_samples() { return {Predicate::divide_samples, Kind::data, Phase::p
 Claim reduce_over_ranks() {
   return {Predicate::reduce_over_ranks, Kind::gradient, Phase::pre_step};
 }
+
+Claim are_trained() { return {Predicate::are_trained, Kind::parameter, Phase::post_step}; }
+
+Claim use_held_weights() {
+  return {Predicate::use_held_weights, Kind::used_weight, Phase::pre_forward};
+}
+
+Claim stay_tied() { return {Predicate::stay_tied, Kind::parameter, Phase::post_step}; }
+
+Claim have_one_order() { return {Predicate::have_one_order, Kind::parameter, Phase::post_step}; }
 
 Claim ranks_finish() { return {Predicate::ranks_finish, std::nullopt, std::nullopt}; }
 
@@ -143,6 +170,12 @@ std::string_view plural(Kind kind) {
       return "gradients of single ranks";
     case Kind::reduction:
       return "gradients after the backward pass";
+    case Kind::update:
+      return "updates";
+    case Kind::used_weight:
+      return "weights of forward passes";
+    case Kind::held_weight:
+      return "weights of the optimizer";
   }
   return "";
 }

@@ -32,6 +32,9 @@ struct Names<Phase> {
 ///   module_gradient  that arrives at such an output
 ///   contribution     a rank's own gradient, as a backward pass left it before ranks reduce it
 ///   reduction        the gradient at the end of that pass, by when wrappers have reduced it
+///   update           by how much the optimizer's step moved a parameter
+///   used_weight      with which a forward pass computes, after an engine has gathered it
+///   held_weight      the part of it that the rank holds for its optimizer then, in that type
 enum class Kind {
   parameter,
   gradient,
@@ -44,15 +47,18 @@ enum class Kind {
   module_output,
   module_gradient,
   contribution,
-  reduction
+  reduction,
+  update,
+  used_weight,
+  held_weight
 };
 
 template <>
 struct Names<Kind> {
-  static constexpr std::array<std::string_view, 12> values{
+  static constexpr std::array<std::string_view, 15> values{
       "parameter",    "gradient",        "buffer",       "loss",          "memory",
       "data",         "optimizer_state", "random_state", "module_output", "module_gradient",
-      "contribution", "reduction"};
+      "contribution", "reduction",       "update",       "used_weight",   "held_weight"};
 };
 
 /// Property claimed of the observations. New predicates are added at the end; each has one judge.
@@ -65,15 +71,21 @@ enum class Predicate {
   agree_periodically,
   stay_finite,
   divide_samples,
-  reduce_over_ranks
+  reduce_over_ranks,
+  are_trained,
+  differ_across_ranks,
+  use_held_weights,
+  stay_tied,
+  have_one_order
 };
 
 template <>
 struct Names<Predicate> {
-  static constexpr std::array<std::string_view, 9> values{
-      "agree_across_ranks", "equal_reference",   "ranks_finish",
-      "at_most_reference",  "collectives_match", "agree_periodically",
-      "stay_finite",        "divide_samples",    "reduce_over_ranks"};
+  static constexpr std::array<std::string_view, 14> values{
+      "agree_across_ranks", "equal_reference",    "ranks_finish",        "at_most_reference",
+      "collectives_match",  "agree_periodically", "stay_finite",         "divide_samples",
+      "reduce_over_ranks",  "are_trained",        "differ_across_ranks", "use_held_weights",
+      "stay_tied",          "have_one_order"};
 };
 
 /// A statement that is true of a correct program.
@@ -90,6 +102,9 @@ Claim agree_across_ranks(Kind kind, Phase phase);
 
 /// The same in at least one of every so many steps, as with LocalSGD.
 Claim agree_periodically(Kind kind, Phase phase);
+
+/// No two ranks hold the same bits of a tensor of `kind` at `phase`: of random numbers, of samples.
+Claim differ_across_ranks(Kind kind, Phase phase);
 
 /// Whether the claim compares ranks.
 bool is_about_agreement(const Claim& claim);
@@ -108,6 +123,18 @@ Claim divide_samples();
 
 /// Every gradient is the mean of those of all ranks that hold it, or their sum, up to a factor.
 Claim reduce_over_ranks();
+
+/// The parameters of a model are those that its optimizer holds.
+Claim are_trained();
+
+/// Forward passes compute with the weights that the optimizer holds.
+Claim use_held_weights();
+
+/// Modules that share a parameter go on to share it.
+Claim stay_tied();
+
+/// Wrappers that pair parameters of ranks by their places find them in the same order on all.
+Claim have_one_order();
 
 /// Every rank runs to its end: none raises, exits early, is killed or hangs.
 Claim ranks_finish();
@@ -133,6 +160,11 @@ constexpr bool is_of_module(Kind kind) {
 /// not have.
 constexpr bool is_of_pass(Kind kind) {
   return kind == Kind::contribution || kind == Kind::reduction;
+}
+
+/// Whether a tensor of the kind is a weight of a forward pass, or a part that it was gathered from.
+constexpr bool is_of_gathering(Kind kind) {
+  return kind == Kind::used_weight || kind == Kind::held_weight;
 }
 
 /// Verdict on a claim, ordered from good to bad: merging takes the worse one, and so does the exit

@@ -20,6 +20,9 @@ Claim claim_of(Compared quantity) {
       return equal_reference(Kind::gradient, Phase::pre_step);
     case Compared::optimizer_state:
       return equal_reference(Kind::optimizer_state, Phase::post_step);
+    case Compared::buffer:
+    case Compared::statistic:
+      return equal_reference(Kind::buffer, Phase::post_step);
     case Compared::output:
       return equal_reference(Kind::module_output, Phase::pre_forward);
     case Compared::output_gradient:
@@ -45,7 +48,7 @@ std::vector<const TensorDifference*> faults_of(const StepDifference& step) {
     if (one.likeness == Likeness::different && is_next) faults.push_back(&one);
   };
   for (const TensorDifference& one : step.tensors) {
-    if (one.quantity != Compared::loss) add(one);
+    if (decides(one.quantity)) add(one);
   }
   std::ranges::stable_sort(faults, std::greater<>(),
                            [](const auto* one) { return size_class_of(*one); });
@@ -81,9 +84,8 @@ void StepDifference::leave_out_tensors() {
   std::array<std::int64_t, kLikenesses> found{};
   for (std::size_t i = 0; i < kLikenesses; ++i) found.at(i) = count(static_cast<Likeness>(i));
   counts = found;
-  std::erase_if(tensors, [](const TensorDifference& one) {
-    return one.quantity != Compared::loss && one.is_finite;
-  });
+  std::erase_if(tensors,
+                [](const TensorDifference& one) { return decides(one.quantity) && one.is_finite; });
   tensors.shrink_to_fit();
   std::erase_if(modules.tensors,
                 [](const TensorDifference& one) { return one.likeness <= Likeness::rounding; });
@@ -92,7 +94,7 @@ void StepDifference::leave_out_tensors() {
 std::int64_t StepDifference::count(Likeness likeness) const {
   if (counts) return counts->at(static_cast<std::size_t>(likeness));
   return std::count_if(tensors.begin(), tensors.end(), [&](const TensorDifference& one) {
-    return one.likeness == likeness && one.quantity != Compared::loss;
+    return one.likeness == likeness && decides(one.quantity);
   });
 }
 
@@ -185,9 +187,11 @@ namespace {
 /// Whether a tensor of a step differs by more than other values of its inputs explain.
 bool has_certain(const StepDifference& step) {
   return std::any_of(step.tensors.begin(), step.tensors.end(), [](const auto& one) {
-    const bool is_structural =
-        one.kind == FindingKind::other_shape || one.kind == FindingKind::nothing_arrived;
-    return one.quantity != Compared::loss && one.likeness == Likeness::different &&
+    // A shape, or a gradient or a state that one side lacks.
+    const bool is_structural = one.kind == FindingKind::other_shape ||
+                               one.kind == FindingKind::nothing_arrived ||
+                               one.kind == FindingKind::states_differ;
+    return decides(one.quantity) && one.likeness == Likeness::different &&
            (one.multiple || !one.ranks.empty() || one.has_equal_inputs || is_structural);
   });
 }

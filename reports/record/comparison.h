@@ -38,16 +38,35 @@ struct Names<Likeness> {
 ///   gradient         before the optimizer's step
 ///   update           of a parameter by the optimizer: W(s) - W(s-1)
 ///   optimizer_state  what an optimizer keeps of a parameter, after the step
+///   buffer           of a module, after the step: state of the training, or statistics of the same
+///                    samples
+///   statistic        another buffer, which ranks may keep for themselves, so it decides nothing
 ///   weight           a parameter, or another tensor of a checkpoint
 ///   output           of a module in a forward pass
 ///   output_gradient  that arrives there
-enum class Compared { loss, gradient, update, optimizer_state, weight, output, output_gradient };
+enum class Compared {
+  loss,
+  gradient,
+  update,
+  optimizer_state,
+  buffer,
+  statistic,
+  weight,
+  output,
+  output_gradient
+};
 
 template <>
 struct Names<Compared> {
-  static constexpr std::array<std::string_view, 7> values{
-      "loss", "gradient", "update", "optimizer_state", "weight", "output", "output_gradient"};
+  static constexpr std::array<std::string_view, 9> values{
+      "loss",      "gradient", "update", "optimizer_state", "buffer",
+      "statistic", "weight",   "output", "output_gradient"};
 };
+
+/// Whether a difference in it is one of the training. Else it is told.
+constexpr bool decides(Compared quantity) {
+  return quantity != Compared::loss && quantity != Compared::statistic;
+}
 
 /// Two tensors of one shape, A and B, compared element by element.
 struct ElementDifferences {
@@ -160,22 +179,23 @@ struct StepDifference {
 
   bool operator==(const StepDifference&) const = default;
 
-  /// Tensors that have it, without losses and modules.
+  /// Tensors that have it, of those that decide, without modules.
   std::int64_t count(Likeness likeness) const;
 
-  /// Leaves out the tensors and counts them, to save memory. Losses stay, tensors that are not
-  /// finite, and outputs of modules that do not agree.
+  /// Leaves out the tensors and counts them, to save memory. What decides nothing stays, tensors
+  /// that are not finite, and outputs of modules that do not agree.
   void leave_out_tensors();
 };
 
 /// What should be equal before runs are compared. Without equal initial weights and samples a
-/// comparison means nothing; the others may explain a difference.
-enum class Prerequisite { configuration, initial_weights, samples, random_states };
+/// comparison means nothing; the others may explain a difference. That a side has fewer steps is
+/// told.
+enum class Prerequisite { configuration, initial_weights, samples, random_states, steps };
 
 template <>
 struct Names<Prerequisite> {
-  static constexpr std::array<std::string_view, 4> values{"configuration", "initial weights",
-                                                          "samples", "random states"};
+  static constexpr std::array<std::string_view, 5> values{"configuration", "initial weights",
+                                                          "samples", "random states", "steps"};
 };
 
 struct Precondition {
@@ -192,17 +212,28 @@ struct Precondition {
 /// How the training of a side went, as far as it was seen.
 ///   trained        it ended, or was seen to train; its values decide
 ///   ranks_differ   its ranks held different values
+///   wrong          its ranks agreed on what its own files show to be wrong: gradients that are no
+///                  mean of all, weights that nothing trains, or with which nobody computed
 ///   not_finite     its parameters became NaN or infinite
 ///   raised         an error ended it
 ///   out_of_memory  an error that says so ended it
 ///   hung           ranks waited for others that did not come
 ///   died           a signal ended a rank, or a rank left without an error
-enum class SideOutcome { trained, ranks_differ, not_finite, raised, out_of_memory, hung, died };
+enum class SideOutcome {
+  trained,
+  ranks_differ,
+  wrong,
+  not_finite,
+  raised,
+  out_of_memory,
+  hung,
+  died
+};
 
 template <>
 struct Names<SideOutcome> {
-  static constexpr std::array<std::string_view, 7> values{
-      "trained", "ranks differ", "not finite", "raised", "out of memory", "hung", "died"};
+  static constexpr std::array<std::string_view, 8> values{
+      "trained", "ranks differ", "wrong", "not finite", "raised", "out of memory", "hung", "died"};
 };
 
 /// A run or a checkpoint that is compared with another one.

@@ -50,12 +50,17 @@ enum class FindingKind {
   // Reductions of a job.
   ranks_left_out,
   passes_left_out,
-  changed_after_reduction
+  changed_after_reduction,
+  // Ranks that should hold values of their own do not.
+  same_values,
+  // Weights of a job.
+  other_weights_used,
+  tie_broken
 };
 
 template <>
 struct Names<FindingKind> {
-  static constexpr std::array<std::string_view, 34> values{"initial-weights-differ",
+  static constexpr std::array<std::string_view, 37> values{"initial-weights-differ",
                                                            "weights-differ",
                                                            "gradients-differ",
                                                            "buffers-differ",
@@ -88,7 +93,10 @@ struct Names<FindingKind> {
                                                            "same-samples",
                                                            "ranks-left-out",
                                                            "passes-left-out",
-                                                           "changed-after-reduction"};
+                                                           "changed-after-reduction",
+                                                           "same-values",
+                                                           "other-weights-used",
+                                                           "tie-broken"};
 };
 
 }  // namespace lockstep

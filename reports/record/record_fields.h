@@ -287,9 +287,9 @@ struct Fields<ComparedUntil> {
 };
 
 template <>
-struct Fields<SkippedSteps> {
+struct Fields<StepsOfRanks> {
   static constexpr auto list =
-      std::tuple(field("steps", &SkippedSteps::steps), field("ranks", &SkippedSteps::ranks));
+      std::tuple(field("steps", &StepsOfRanks::steps), field("ranks", &StepsOfRanks::ranks));
 };
 
 template <>
@@ -395,7 +395,77 @@ struct Fields<Unreduced> {
       field("reason", &Unreduced::reason), field("wrapper", &Unreduced::wrapper),
       field("place", &Unreduced::place), field("first_step", &Unreduced::first_step),
       field("last_step", &Unreduced::last_step), field("ranks", &Unreduced::ranks),
-      field("parameters", &Unreduced::parameters), field("explains", &Unreduced::explains));
+      field("parameters", &Unreduced::parameters), field("explains", &Unreduced::explains),
+      field("is_evaluated", &Unreduced::is_evaluated));
+};
+
+template <>
+struct Fields<CallsAtPlace> {
+  static constexpr auto list =
+      std::tuple(field("operation", &CallsAtPlace::operation), field("place", &CallsAtPlace::place),
+                 field("calls", &CallsAtPlace::calls),
+                 field("is_of_gradients", &CallsAtPlace::is_of_gradients));
+};
+
+template <>
+struct Fields<LastCalls> {
+  static constexpr auto list = std::tuple(
+      field("ranks", &LastCalls::ranks), field("step", &LastCalls::step),
+      field("without_gradient", &LastCalls::without_gradient), field("calls", &LastCalls::calls));
+};
+
+template <>
+struct Fields<JoinedRanks> {
+  static constexpr auto list =
+      std::tuple(field("ranks", &JoinedRanks::ranks), field("after", &JoinedRanks::after),
+                 field("until", &JoinedRanks::until));
+};
+
+template <>
+struct Fields<Untrained> {
+  static constexpr auto list = std::tuple(
+      field("optimizer", &Untrained::optimizer), field("place", &Untrained::place),
+      field("is_sharded", &Untrained::is_sharded), field("held", &Untrained::held),
+      field("first_step", &Untrained::first_step), field("last_step", &Untrained::last_step),
+      field("ranks", &Untrained::ranks), field("parameters", &Untrained::parameters));
+};
+
+template <>
+struct Fields<PairedParameters> {
+  static constexpr auto list = std::tuple(
+      field("wrapper", &PairedParameters::wrapper), field("count", &PairedParameters::count),
+      field("names", &PairedParameters::names), field("order", &PairedParameters::order),
+      field("ranks", &PairedParameters::ranks));
+};
+
+template <>
+struct Fields<BrokenTie> {
+  static constexpr auto list =
+      std::tuple(field("step", &BrokenTie::step), field("ranks", &BrokenTie::ranks),
+                 field("parameters", &BrokenTie::parameters));
+};
+
+template <>
+struct Fields<ScheduleSteps> {
+  static constexpr auto list =
+      std::tuple(field("name", &ScheduleSteps::name), field("optimizer", &ScheduleSteps::optimizer),
+                 field("steps", &ScheduleSteps::steps), field("step", &ScheduleSteps::step),
+                 field("ranks", &ScheduleSteps::ranks));
+};
+
+template <>
+struct Fields<DeviceUse> {
+  static constexpr auto list =
+      std::tuple(field("device", &DeviceUse::device), field("id", &DeviceUse::id),
+                 field("parameters", &DeviceUse::parameters), field("ranks", &DeviceUse::ranks),
+                 field("names", &DeviceUse::names));
+};
+
+template <>
+struct Fields<PeakMemory> {
+  static constexpr auto list =
+      std::tuple(field("most", &PeakMemory::most), field("most_of", &PeakMemory::most_of),
+                 field("least", &PeakMemory::least), field("least_of", &PeakMemory::least_of));
 };
 
 template <>
@@ -426,6 +496,13 @@ struct Fields<JobRecord> {
           field("rendezvous", &JobRecord::rendezvous), field("parts", &JobRecord::parts),
           field("command_status", &JobRecord::command_status),
           field("skipped_by", &JobRecord::skipped_by), field("unreduced", &JobRecord::unreduced),
+          field("last_calls", &JobRecord::last_calls), field("joined", &JobRecord::joined),
+          field("untrained", &JobRecord::untrained), field("broken_ties", &JobRecord::broken_ties),
+          field("parameter_orders", &JobRecord::parameter_orders),
+          field("written_by", &JobRecord::written_by), field("optimizers", &JobRecord::optimizers),
+          field("schedules", &JobRecord::schedules), field("devices", &JobRecord::devices),
+          field("host_memory", &JobRecord::host_memory),
+          field("device_memory", &JobRecord::device_memory),
           field("command_error", &JobRecord::command_error), field("reach", &JobRecord::reach),
           field("demands", &JobRecord::demands), field("perturbed", &JobRecord::perturbed),
           field("has_expected_error", &JobRecord::has_expected_error),

@@ -64,6 +64,13 @@ bool is_as_promised(const Check& check) {
   return check.result == Check::Result::found || check.result == Check::Result::as_promised;
 }
 
+bool has_joined(const std::vector<JoinedRanks>& joined, int rank, std::int64_t step) {
+  return std::ranges::any_of(joined, [&](const JoinedRanks& one) {
+    const bool is_then = one.after < step && (one.until == 0 || step <= one.until);
+    return is_then && std::ranges::binary_search(one.ranks, rank);
+  });
+}
+
 const JobPart* part_with(const JobRecord& job, int rank) {
   const auto part = std::find_if(job.parts.begin(), job.parts.end(), [&](const JobPart& one) {
     return std::find(one.ranks.begin(), one.ranks.end(), rank) != one.ranks.end();

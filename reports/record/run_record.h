@@ -14,6 +14,7 @@
 #include "reports/record/comparison.h"
 #include "reports/record/execution.h"
 #include "reports/record/expected_outcome.h"
+#include "reports/record/last_calls.h"
 #include "reports/record/unreduced.h"
 
 namespace lockstep {
@@ -190,12 +191,12 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
-/// Steps that a gradient scaler skipped on some ranks.
-struct SkippedSteps {
+/// Steps of some ranks.
+struct StepsOfRanks {
   std::vector<std::int64_t> steps;  ///< ascending
   std::vector<int> ranks;           ///< ascending
 
-  bool operator==(const SkippedSteps&) const = default;
+  bool operator==(const StepsOfRanks&) const = default;
 };
 
 /// A setting of a job's optimizers or processes, and the ranks with this value.
@@ -233,6 +234,85 @@ struct NamedGroup {
   std::vector<int> ranks;  ///< of all such groups, ascending
 
   bool operator==(const NamedGroup&) const = default;
+};
+
+/// Parameters of a model that stayed as they were although they have gradients: the optimizer that
+/// was made for it holds others, which it no longer has, or none was given them.
+struct Untrained {
+  std::string optimizer;    ///< its type: "AdamW"; empty: no optimizer holds others in their place
+  std::string place;        ///< "train.py:12", that made it; empty: unknown
+  bool is_sharded = false;  ///< fully_shard made them
+  std::int64_t held = 0;    ///< parameters of the model that an optimizer holds
+  std::int64_t first_step = 0;          ///< in which that was seen
+  std::int64_t last_step = 0;           ///< before which no weight had changed since then
+  std::vector<int> ranks;               ///< ascending
+  std::vector<std::string> parameters;  ///< that none holds, ascending
+
+  bool operator==(const Untrained&) const = default;
+};
+
+/// Parameters that a wrapper pairs with those of other ranks by their places.
+struct PairedParameters {
+  std::string wrapper;     ///< "DDP" or "fully_shard"
+  std::int64_t count = 0;  ///< of parameters
+  std::string names;       ///< digest of their names, sorted, and of the ranks that it pairs
+  std::string order;       ///< digest of their names in their order
+  std::vector<int> ranks;  ///< ascending
+
+  bool operator==(const PairedParameters&) const = default;
+};
+
+/// Parameters that modules shared as one, and of which each is trained by itself.
+struct BrokenTie {
+  std::int64_t step = 0;                ///< in which their values were seen to differ
+  std::vector<int> ranks;               ///< ascending
+  std::vector<std::string> parameters;  ///< ascending
+
+  bool operator==(const BrokenTie&) const = default;
+};
+
+/// How often a scheduler of learning rates was stepped.
+struct ScheduleSteps {
+  std::string name;       ///< type of the scheduler: "StepLR"
+  std::string optimizer;  ///< as its hyperparameters begin: "AdamW"
+  std::int64_t steps = 0;
+  std::int64_t step = 0;   ///< of the training, in which that was seen
+  std::vector<int> ranks;  ///< ascending
+
+  bool operator==(const ScheduleSteps&) const = default;
+};
+
+/// Steps that ranks did not train, because their data had ended before that of others: in torch's
+/// Join they went along with the collectives of these.
+struct JoinedRanks {
+  std::vector<int> ranks;  ///< ascending
+  std::int64_t after = 0;  ///< their last step
+  std::int64_t until = 0;  ///< the last one of the others; 0: these trained on, or it is unknown
+
+  bool operator==(const JoinedRanks&) const = default;
+};
+
+/// Parameters that ranks hold on a device.
+struct DeviceUse {
+  std::string device;           ///< as they name it: "cuda:0"
+  std::string id;               ///< of a GPU, by which no other one goes; empty: unknown
+  std::int64_t parameters = 0;  ///< of each of the ranks
+  std::vector<int> ranks;       ///< ascending
+  /// Of the parameters, ascending, at most 64; empty: the ranks hold no more on any other device.
+  std::vector<std::string> names;
+
+  bool operator==(const DeviceUse&) const = default;
+};
+
+/// The most memory that each rank of a job held, in bytes, as far as its hook said it. Clock
+/// fields.
+struct PeakMemory {
+  std::int64_t most = 0;
+  int most_of = 0;  ///< rank
+  std::int64_t least = 0;
+  int least_of = 0;  ///< rank
+
+  bool operator==(const PeakMemory&) const = default;
 };
 
 /// The ranks of a job that ran on one machine, and the files that they left there.
@@ -294,8 +374,22 @@ struct JobRecord : Execution {
   std::vector<JobPart> parts = {};  ///< machines whose files were judged together; empty: one
   /// Of the job's command, as a shell reports it; absent: it was not seen to end.
   std::optional<int> command_status = {};
-  std::vector<SkippedSteps> skipped_by = {};  ///< `skipped_steps`, by the ranks that skipped them
+  std::vector<StepsOfRanks> skipped_by = {};  ///< `skipped_steps`, by the ranks that skipped them
   std::vector<Unreduced> unreduced = {};      ///< empty: none, or unknown
+  /// By what ranks called and lacked; empty: all did the same, or it is unknown.
+  std::vector<LastCalls> last_calls = {};
+  std::vector<JoinedRanks> joined = {};  ///< by their steps; empty: none, as far as known
+  std::vector<Untrained> untrained = {};
+  std::vector<BrokenTie> broken_ties = {};  ///< seen with `--modules` only
+  std::vector<PairedParameters> parameter_orders = {};
+  /// The first of `written_before`, by the ranks that wrote before them.
+  std::vector<StepsOfRanks> written_by = {};
+  std::vector<Setting> optimizers = {};  ///< the lines that made them, by name: "AdamW"
+  /// Empty: all ranks stepped theirs equally often, or it is unknown.
+  std::vector<ScheduleSteps> schedules = {};
+  std::vector<DeviceUse> devices = {};           ///< by name and id; empty: unknown
+  std::optional<PeakMemory> host_memory = {};    ///< absent: unknown
+  std::optional<PeakMemory> device_memory = {};  ///< that torch allocated; absent: unknown, or none
   /// The error that ended a process of the command before an optimizer stepped in any; empty: none
   /// is known.
   std::string command_error = {};
@@ -322,6 +416,9 @@ void for_each_attempt(Jobs& jobs, const Work& work) {
     work(job);
   }
 }
+
+/// Whether a rank did not train a step of the others, because it had joined.
+bool has_joined(const std::vector<JoinedRanks>& joined, int rank, std::int64_t step);
 
 /// The part with the files of a rank; null: the files of all are in the job's folder.
 const JobPart* part_with(const JobRecord& job, int rank);

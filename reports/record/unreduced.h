@@ -16,25 +16,41 @@ namespace lockstep {
 ///   added_after     they were added to the module, or replaced, after it was wrapped
 ///   unfrozen_after  they required no gradient when it was wrapped
 ///   outside         they are in no module that is wrapped
-enum class NoReduction { bypassed, no_sync, added_after, unfrozen_after, outside };
+///   switched_off    the wrapper was told not to reduce them
+///   group_of_one    the wrapper reduces them over one rank
+///   unwrapped       there is no wrapper
+enum class NoReduction {
+  bypassed,
+  no_sync,
+  added_after,
+  unfrozen_after,
+  outside,
+  switched_off,
+  group_of_one,
+  unwrapped
+};
 
 template <>
 struct Names<NoReduction> {
-  static constexpr std::array<std::string_view, 5> values{"bypassed", "no_sync", "added_after",
-                                                          "unfrozen_after", "outside"};
+  static constexpr std::array<std::string_view, 8> values{
+      "bypassed", "no_sync",      "added_after",  "unfrozen_after",
+      "outside",  "switched_off", "group_of_one", "unwrapped"};
 };
 
 /// Parameters whose gradients no wrapper reduced in some steps, on some ranks. The training may
 /// reduce them itself, so this is no fault, until ranks differ in them.
 struct Unreduced {
   NoReduction reason = NoReduction::bypassed;
-  std::string wrapper;                  ///< "DDP", "fully_shard"
-  std::string place;                    ///< of the forward pass: "train.py:67"; empty: unknown
+  std::string wrapper;  ///< "DDP", "fully_shard"
+  /// "train.py:67", of the forward pass, or of what made the wrapper if forward passes are not the
+  /// reason; empty: unknown
+  std::string place;
   std::int64_t first_step = 1;          ///< of these
   std::int64_t last_step = 0;           ///< 0: it goes on, as far as is known
   std::vector<int> ranks;               ///< ascending
   std::vector<std::string> parameters;  ///< ascending
   bool explains = false;                ///< the first difference of the ranks
+  bool is_evaluated = false;  ///< the wrapper's forward was called in these steps without gradients
 
   bool operator==(const Unreduced&) const = default;
 };

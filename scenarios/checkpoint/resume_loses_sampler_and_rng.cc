@@ -112,8 +112,10 @@ void train(Rank& rank) {
           },
       .after =
           [&](std::int64_t step) {
-            if (step != kSavedAfter) return;
-            saved_state = loaders[static_cast<std::size_t>(rank.rank())].random_state();
+            if (rank.is_reference()) return;
+            const at::Tensor state = loaders[static_cast<std::size_t>(rank.rank())].random_state();
+            rank.observer().observe(Phase::post_step, Kind::random_state, {"loader", state});
+            if (step == kSavedAfter) saved_state = state;
           },
   });
 }
@@ -122,6 +124,13 @@ Expectation expect_other_data(const Cell& cell) {
   Expectation expectation = expect_alike_but_wrong(cell, {}, true, kSavedAfter + 1);
   expectation.pins.front().why = "samples and noise are random";
   return expectation;
+}
+
+Expectation expect_data_of_rank_0(const Cell& cell) {
+  Expectation expectation = expect_other_data(cell);
+  expectation.breaks.push_back(kRandomStatesDiffer);
+  return pinned(std::move(expectation),
+                {same_on_all_ranks(cell, kRandomStatesDiffer, "loader", kSavedAfter + 1)});
 }
 
 std::string resume_precondition(const Cell& cell) {
@@ -151,7 +160,7 @@ Scenario resume_loses_sampler_and_rng() {
            buggy("random-lost", "the random numbers begin again with the seed",
                  "epoch=restored position=restored random=lost", expect_other_data),
            buggy("random-of-rank-0", "all ranks load the state that rank 0 saved",
-                 "epoch=restored position=restored random=of-rank-0", expect_other_data),
+                 "epoch=restored position=restored random=of-rank-0", expect_data_of_rank_0),
            wrong_fix("epoch-repeated",
                      "the epoch is restored, but not the batches that it has given out",
                      "epoch=restored position=beginning random=after-skip", expect_other_data),
@@ -162,7 +171,7 @@ Scenario resume_loses_sampler_and_rng() {
                  "epoch=restored position=restored random=after-skip"),
            reference("reference", "one process that never stops")},
       .steps = 6,
-      .claims = replica_claims(),
+      .claims = claims_before({kRandomStatesDiffer}, replica_claims()),
       .precondition = resume_precondition,
       .body = train,
   };

@@ -56,14 +56,17 @@ at::Tensor rows_of(Rank& rank, const at::Tensor& samples, std::uint64_t base, st
   return rank.input(at::stack(rows));
 }
 
-/// Which samples of the step's batch this rank reads; those of all ranks in the reference.
+/// Which samples of the step's batch this rank reads, as its share and as they are; those of all
+/// ranks in the reference.
 void observe_samples(Rank& rank, std::int64_t step) {
   const std::int64_t all = kBatch * rank.world_size();
   if (!rank.is_reference()) {
-    return rank.observer().observe(
-        Phase::pre_forward, Kind::data,
-        {"samples", samples_of(rank, rank.rank(), step), Shard{{all}, {kBatch * rank.rank()}},
-         group_of_one(rank.rank())});
+    const at::Tensor own = samples_of(rank, rank.rank(), step);
+    const Shard share{{all}, {kBatch * rank.rank()}};
+    rank.observer().observe(Phase::pre_forward, Kind::data,
+                            {"samples", own, share, group_of_one(rank.rank())});
+    rank.observer().observe(Phase::post_backward, Kind::data, {"samples", own});
+    return;
   }
   std::vector<at::Tensor> samples;
   for (int owner = 0; owner < rank.world_size(); ++owner) {
@@ -106,6 +109,16 @@ Expectation expect_samples_of_no_rank(const Cell& cell) {
   return expect_other_samples(cell, each_alone(cell));
 }
 
+/// `expectation`, with the same samples on all ranks.
+Expectation not_divided(const Cell& cell, Expectation expectation) {
+  expectation.breaks.push_back(kSamplesDiffer);
+  return pinned(std::move(expectation), {same_on_all_ranks(cell, kSamplesDiffer, "samples", 1)});
+}
+
+Expectation expect_same_order(const Cell& cell) {
+  return not_divided(cell, expect_samples_of_no_rank(cell));
+}
+
 /// Rank 0 reads its own share.
 Expectation expect_samples_of_others(const Cell& cell) {
   std::vector<std::vector<int>> others = each_alone(cell);
@@ -119,7 +132,7 @@ Expectation expect_samples_of_rank_0(const Cell& cell) {
   if (cell.world_size == 2) {
     expectation.pins.front().attribution = GradientAttribution::other_rank;
   }
-  return expectation;
+  return not_divided(cell, std::move(expectation));
 }
 
 }  // namespace
@@ -137,7 +150,7 @@ Scenario same_batch_on_every_rank() {
                  "loaders, workers, and a sampler that is made before the process group"},
       .variants =
           {buggy("sampler-of-one-rank", "each rank's sampler is for one process, and seeded alike",
-                 "sampler=of-one-rank", expect_samples_of_no_rank),
+                 "sampler=of-one-rank", expect_same_order),
            buggy("sampler-of-rank-0", "each rank's sampler is that of rank 0", "sampler=of-rank-0",
                  expect_samples_of_rank_0),
            wrong_fix("own-seeds",
@@ -152,7 +165,7 @@ Scenario same_batch_on_every_rank() {
            reference("reference", "one process: the samples of all ranks")},
       .steps = 5,
       .axes = {wrapper_axis()},
-      .claims = claims_before({kSamplesEqual}, replica_claims()),
+      .claims = claims_before({kSamplesEqual, kSamplesDiffer}, replica_claims()),
       .body = train,
   };
 }

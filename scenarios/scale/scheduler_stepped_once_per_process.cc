@@ -37,8 +37,10 @@ LinearDecay decay_of(const Rank& rank, double learning_rate) {
 
 void train(Rank& rank) {
   TwoLayers model(kInputs, 5, kOutputs, cpu_generator(rank.seed(0)));
-  Training training(rank, model, training_options(rank));
-  const LinearDecay decay = decay_of(rank, training.options().learning_rate);
+  TrainingOptions options = training_options(rank);
+  options.observes_updates = true;
+  Training training(rank, model, options);
+  const LinearDecay decay = decay_of(rank, options.learning_rate);
   training.run(
       {.loss =
            [&](const MicroBatch& batch) {
@@ -53,21 +55,40 @@ void train(Rank& rank) {
            }});
 }
 
-/// Step 1 has the first learning rate in any case. Gradients show it a step behind the weights.
-Expectation expect_other_schedule(const Cell& cell) {
+/// Step 1 has the first learning rate in any case. The rates are
+/// those of step 2.
+/// Gradients show it a step behind the weights.
+Expectation expect_other_schedule(const Cell& cell, double wrong_rate, double right_rate) {
   const std::string why = "weights and gradients are random, and their steps have another length";
-  return pinned(
-      {.breaks = {kGradientsEqual, kParametersEqual}, .symptom = SymptomKind::agree_but_wrong},
-      {{.claim = kParametersEqual,
-        .steps = {2},
-        .last_step = cell.steps,
-        .groups = each_alone(cell),
-        .why = why},
-       {.claim = kGradientsEqual,
-        .steps = {3},
-        .last_step = cell.steps,
-        .groups = each_alone(cell),
-        .why = why}});
+  Pin updates{.claim = kUpdatesEqual,
+              .steps = {2},
+              .last_step = cell.steps,
+              .ratio = about(wrong_rate / right_rate),
+              .groups = each_alone(cell)};
+  if (wrong_rate > 0) updates.cosine = kSameDirection;
+  return pinned({.breaks = {kUpdatesEqual, kGradientsEqual, kParametersEqual},
+                 .symptom = SymptomKind::agree_but_wrong},
+                {updates,
+                 {.claim = kParametersEqual,
+                  .steps = {2},
+                  .last_step = cell.steps,
+                  .groups = each_alone(cell),
+                  .why = why},
+                 {.claim = kGradientsEqual,
+                  .steps = {3},
+                  .last_step = cell.steps,
+                  .groups = each_alone(cell),
+                  .why = why}});
+}
+
+Expectation expect_early_end(const Cell& cell) {
+  const LinearDecay decay{1, cell.steps};
+  return expect_other_schedule(cell, decay.after(cell.world_size), decay.after(1));
+}
+
+Expectation expect_late_end(const Cell& cell) {
+  return expect_other_schedule(cell, LinearDecay{1, cell.steps * cell.world_size}.after(1),
+                               LinearDecay{1, cell.steps}.after(1));
 }
 
 std::string schedule_precondition(const Cell& cell) {
@@ -89,11 +110,11 @@ Scenario scheduler_stepped_once_per_process() {
                  "at; warm-up, gradient accumulation"},
       .variants = {buggy("stepped-once-per-process",
                          "the schedule takes as many steps at once as there are processes",
-                         "steps=once-per-process", expect_other_schedule),
+                         "steps=once-per-process", expect_early_end),
                    wrong_fix(
                        "both-repaired",
                        "it is stepped once, but made for the processes' steps together: too slow",
-                       "steps=once length=times-processes", expect_other_schedule),
+                       "steps=once length=times-processes", expect_late_end),
                    fixed("stepped-once", "the schedule is stepped when the optimizer is",
                          "steps=once"),
                    fixed("made-for-all-processes",
@@ -102,7 +123,7 @@ Scenario scheduler_stepped_once_per_process() {
                    reference("reference", "one process: the schedule ends with the training")},
       .steps = 6,
       .axes = {optimizer_axis()},
-      .claims = replica_claims(),
+      .claims = claims_before({kUpdatesEqual}, replica_claims()),
       .precondition = schedule_precondition,
       .body = train,
   };

@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 
 #include <cmath>
+#include <optional>
 
 #include "harness/train/loop/training.h"
 #include "harness/train/optim/muon.h"
@@ -84,8 +85,11 @@ void train(Rank& rank) {
   if (!rank.is_reference()) {
     sharded = std::make_unique<FullyShard>(model, std::vector<Module*>{}, rank.group());
   }
-  Training training(rank, model, {}, sharded.get());
-  Muon muon(sharded ? sharded->parameters() : model.parameters(), /*learning_rate=*/0.05, {},
+  TrainingOptions options;
+  options.observes_updates = true;
+  Training training(rank, model, options, sharded.get());
+  Muon muon(sharded ? sharded->parameters() : model.parameters(), /*learning_rate=*/0.05,
+            {.weight_decay = 0},
             [&](const at::Tensor& update) { return orthogonalise(rank, update); });
   training.run(
       {.loss =
@@ -96,19 +100,28 @@ void train(Rank& rank) {
        .update = [&](std::int64_t) { muon.step(); }});
 }
 
-Expectation expect_other_steps(const Cell& cell, const char* why) {
-  Expectation expectation = expect_wrong_updates(cell, {"first.weight", "second.weight"});
-  expectation.pins.back().why = why;
-  return expectation;
+Expectation expect_other_steps(const Cell& cell, Range cosine, std::optional<Range> ratio) {
+  const std::vector<std::string> weights{"first.weight", "second.weight"};
+  Expectation expectation = expect_wrong_updates(cell, weights);
+  expectation.pins.back().why = "a step is a random part of the weight";
+  expectation.breaks.push_back(kUpdatesEqual);
+  return pinned(std::move(expectation), {{.claim = kUpdatesEqual,
+                                          .steps = {1},
+                                          .last_step = cell.steps,
+                                          .tensors = weights,
+                                          .ratio = ratio,
+                                          .cosine = cosine}});
 }
 
+/// How far a shard's directions are from the whole's is random.
 Expectation expect_steps_of_shards(const Cell& cell) {
-  return expect_other_steps(cell, "how far a shard's directions are from the whole's is random");
+  return expect_other_steps(cell, kOtherDirection, std::nullopt);
 }
 
-/// The root of rows / columns. A shard has fewer rows, and here never more than columns.
+/// A step has the length of the root of rows / columns, and 1 at least. The first weight is as wide
+/// as its shard is high.
 Expectation expect_short_steps(const Cell& cell) {
-  return expect_other_steps(cell, "a step is a random part of the weight");
+  return expect_other_steps(cell, kSameDirection, about(1 / std::sqrt(cell.world_size)));
 }
 
 }  // namespace
@@ -138,7 +151,7 @@ Scenario whole_matrix_optimizer_on_shard() {
            fixed("gram-summed", "the ranks sum their Gram matrices in each Newton-Schulz step",
                  "matrix=summed-gram"),
            reference("reference", "one process: whole weights, the mean of all ranks' gradients")},
-      .claims = sharded_claims(),
+      .claims = claims_before({kUpdatesEqual}, sharded_claims()),
       .body = train,
   };
 }

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "harness/record/journal.h"
@@ -27,11 +28,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Tensors that each rank observes in a step: 100 steps of 4096 ranks then fit into 1 GiB.
-int tensors_of(int ranks) { return ranks > 64 ? 24 : 240; }
+/// What a record holds. 100 steps of 4096 ranks with 24 tensors fit into 1 GiB.
+struct Extent {
+  int ranks;
+  int tensors;             ///< that each rank observes in a step
+  bool is_sharded;         ///< each rank has its own part of each tensor
+  std::int64_t steps = 0;  ///< 0: as many as take LOCKSTEP_BENCH_MIB
 
-/// Row `tensor` of a step: parameters and gradients that all ranks hold.
-Observation row_of(std::int64_t step, int tensor) {
+  auto operator<=>(const Extent&) const = default;
+};
+
+/// Row `tensor` of `rank` in a step: parameters and gradients.
+Observation row_of(std::int64_t step, int tensor, bool is_sharded = false, int rank = 0) {
   Observation row;
   const bool is_gradient = tensor % 2 == 1;
   row.kind = is_gradient ? Kind::gradient : Kind::parameter;
@@ -41,6 +49,11 @@ Observation row_of(std::int64_t step, int tensor) {
   row.dtype = "float32";
   row.global_shape = row.local_shape = {4096, 1024};
   row.offset = {0, 0};
+  if (is_sharded) {
+    row.local_shape = {1, 1024};
+    row.offset = {rank, 0};
+    row.replica_group = group_of_one(rank);
+  }
   const auto seed = static_cast<std::uint64_t>(step * 1000 + tensor);
   row.digest = {splitmix64(seed), splitmix64(~seed)};
   const double norm = static_cast<double>(splitmix64(seed + 1) >> 11) * 0x1p-50;
@@ -48,35 +61,42 @@ Observation row_of(std::int64_t step, int tensor) {
   return row;
 }
 
-JobRecord job_of(int ranks, std::int64_t steps) {
+JobRecord job_of(const Extent& extent) {
   JobRecord job;
   job.id = "3f9c2a";
   job.title = "train.py";
   job.folder = "job";
-  job.world_size = job.processes = ranks;
+  job.world_size = job.processes = extent.ranks;
   job.claims = {agree_across_ranks(Kind::parameter, Phase::pre_forward),
                 agree_across_ranks(Kind::gradient, Phase::pre_step), ranks_finish()};
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = 0; rank < extent.ranks; ++rank) {
     RankExit& exit = job.exits.emplace_back();
     exit.rank = rank;
-    exit.rows = steps * tensors_of(ranks);
+    exit.rows = extent.steps * extent.tensors;
   }
   return job;
 }
 
-/// A run of one job whose journals take about `mebibytes` together.
+std::int64_t bytes_asked_for() {
+  const char* const mebibytes = std::getenv("LOCKSTEP_BENCH_MIB");
+  return std::int64_t{mebibytes ? std::atoi(mebibytes) : 64} << 20;
+}
+
+/// A run of one job.
 class Record {
  public:
-  Record(int ranks, std::int64_t mebibytes)
-      : steps_(
-            std::max<std::int64_t>((mebibytes << 20) / (kRowSize * tensors_of(ranks) * ranks), 1)) {
+  explicit Record(Extent extent) : extent_(extent) {
+    if (extent_.steps == 0) {
+      const std::int64_t step = kRowSize * extent_.tensors * extent_.ranks;
+      extent_.steps = std::max<std::int64_t>(bytes_asked_for() / step, 1);
+    }
     run_.environment.digest = kDigestName;
     run_.planned = PlannedCounts{};
-    run_.jobs.push_back(job_of(ranks, steps_));
+    run_.jobs.push_back(job_of(extent_));
     const fs::path folder = folder_.path() / "job";
     fs::create_directory(folder);
-    for (int rank = 0; rank < ranks; ++rank) write(journal_file(folder, rank), rank);
-    run_.jobs[0].manifest = write_manifest(folder, ranks, execution_identity(run_.jobs[0]));
+    for (int rank = 0; rank < extent_.ranks; ++rank) write(journal_file(folder, rank), rank);
+    run_.jobs[0].manifest = write_manifest(folder, extent_.ranks, execution_identity(run_.jobs[0]));
   }
 
   /// Judges the whole record. Returns the bytes of its journals.
@@ -94,9 +114,9 @@ class Record {
     const JobRecord& job = run_.jobs[0];
     {
       JournalWriter journal(file, process_identity(job, rank));
-      for (std::int64_t step = 1; step <= steps_; ++step) {
-        for (int tensor = 0; tensor < tensors_of(job.world_size); ++tensor) {
-          journal.append(row_of(step, tensor));
+      for (std::int64_t step = 1; step <= extent_.steps; ++step) {
+        for (int tensor = 0; tensor < extent_.tensors; ++tensor) {
+          journal.append(row_of(step, tensor, extent_.is_sharded, rank));
         }
       }
     }
@@ -105,20 +125,20 @@ class Record {
 
   TemporaryFolder folder_;
   RunRecord run_;
-  std::int64_t steps_;
+  Extent extent_;
   std::int64_t bytes_ = 0;
 };
 
-Record& record_of(int ranks) {
-  static std::map<int, std::unique_ptr<Record>> records;
-  auto& record = records[ranks];
-  const char* const mebibytes = std::getenv("LOCKSTEP_BENCH_MIB");
-  if (!record) record = std::make_unique<Record>(ranks, mebibytes ? std::atoi(mebibytes) : 64);
+Record& record_of(const Extent& extent) {
+  static std::map<Extent, std::unique_ptr<Record>> records;
+  auto& record = records[extent];
+  if (!record) record = std::make_unique<Record>(extent);
   return *record;
 }
 
 void judge(benchmark::State& state, IndexUse use) {
-  Record& record = record_of(static_cast<int>(state.range(0)));
+  Record& record = record_of({static_cast<int>(state.range(0)), static_cast<int>(state.range(1)),
+                              state.range(2) != 0, state.range(3)});
   std::int64_t bytes = 0;
   for (auto _ : state) bytes += record.judge(use);
   state.SetBytesProcessed(bytes);
@@ -131,14 +151,32 @@ void judge_by_index(benchmark::State& state) { judge(state, IndexUse::believed);
 void judge_every_row(benchmark::State& state) { judge(state, IndexUse::checked); }
 void judge_without_index(benchmark::State& state) { judge(state, IndexUse::ignored); }
 
-BENCHMARK(judge_by_index)->Arg(8)->Arg(4096)->Unit(benchmark::kMillisecond);
-BENCHMARK(judge_every_row)->Arg(8)->Arg(4096)->Unit(benchmark::kMillisecond);
-BENCHMARK(judge_without_index)->Arg(8)->Unit(benchmark::kMillisecond);
+/// The members of an `Extent`.
+const std::vector<std::string> kExtent = {"ranks", "tensors", "sharded", "steps"};
+
+BENCHMARK(judge_by_index)
+    ->ArgNames(kExtent)
+    ->Args({8, 240, false, 0})
+    ->Args({4096, 24, false, 0})
+    ->Args({4096, 1000, false, 3})
+    ->Args({4096, 1000, true, 3})
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK(judge_every_row)
+    ->ArgNames(kExtent)
+    ->Args({8, 240, false, 0})
+    ->Args({4096, 24, false, 0})
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK(judge_without_index)
+    ->ArgNames(kExtent)
+    ->Args({8, 240, false, 0})
+    ->Unit(benchmark::kMillisecond);
+
+constexpr int kWritten = 240;  // tensors
 
 void write_journal(benchmark::State& state) {
   std::int64_t bytes = 0;
   std::vector<Observation> rows;
-  for (int tensor = 0; tensor < tensors_of(1); ++tensor) rows.push_back(row_of(1, tensor));
+  for (int tensor = 0; tensor < kWritten; ++tensor) rows.push_back(row_of(1, tensor));
   for (auto _ : state) {
     const TemporaryFolder folder;
     const fs::path file = journal_file(folder.path(), 0);
@@ -152,7 +190,7 @@ void write_journal(benchmark::State& state) {
     bytes += static_cast<std::int64_t>(fs::file_size(file));
   }
   state.SetBytesProcessed(bytes);
-  state.SetItemsProcessed(state.iterations() * 100 * tensors_of(1));
+  state.SetItemsProcessed(state.iterations() * 100 * kWritten);
 }
 BENCHMARK(write_journal)->Unit(benchmark::kMillisecond);
 

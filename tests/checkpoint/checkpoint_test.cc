@@ -36,7 +36,7 @@ MeasuredTensor observed(const std::vector<std::int64_t>& shape, const std::vecto
   Observation row;
   row.dtype = "float32";
   row.global_shape = row.local_shape = shape;
-  row.offset.resize(shape.size());
+  row.offset = Shape(shape.size(), 0);
   const auto bytes = std::as_bytes(std::span(values));
   measure(row, bytes);
   return {row.digest, row.statistics.norm, row.statistics.non_finite, sketch_of(row, bytes)};
@@ -456,6 +456,22 @@ TEST_F(CheckpointFiles, NeverCrashAReader) {
   EXPECT_EQ(refusal(path("dcp")), "accepted");
 }
 
+/// A tensor of one row that 3000 ranks shared by its columns.
+TEST_F(CheckpointFiles, HaveAsManyColumnsAsRows) {
+  for (const bool are_rows : {true, false}) {
+    const std::string one = saved_tensor({1, 1}, {1, 1}, bytes_of<float>({1}));
+    std::vector<LiteralChunk> chunks;
+    for (std::int64_t i = 0; i < 3000; ++i) {
+      const std::vector<std::int64_t> place = are_rows ? std::vector{i, 0L} : std::vector{0L, i};
+      chunks.push_back({place, {1, 1}, one});
+    }
+    const std::vector<std::int64_t> shape =
+        are_rows ? std::vector{3000L, 1L} : std::vector{1L, 3000L};
+    LiteralDistributed().add("w", shape, chunks).write(path("dcp"));
+    EXPECT_EQ(refusal(path("dcp")), "accepted");
+  }
+}
+
 /// A pickle may name one part of it as often as it likes, so none may be large.
 TEST_F(CheckpointFiles, OfPartsThatAreTooLargeAreRefused) {
   const LiteralChunk chunk{{0}, {1}, saved_tensor({1}, {1}, bytes_of<float>({1}))};
@@ -474,10 +490,13 @@ TEST_F(CheckpointFiles, OfPartsThatAreTooLargeAreRefused) {
   const std::vector<std::int64_t> many(65, 1), origin(65, 0);
   EXPECT_THAT(refusal_of_one(LiteralDistributed().add("w", many, {{origin, many, ""}})),
               HasSubstr("size and chunks of 'w'"));
-  std::vector<LiteralChunk> columns;
-  for (std::int64_t i = 0; i < 3000; ++i) columns.push_back({{0, i}, {1, 1}, ""});
-  EXPECT_THAT(refusal_of_one(LiteralDistributed().add("w", {1, 3000}, columns)),
-              HasSubstr("fewer chunks of the same rows"));
+  std::vector<LiteralChunk> rows_and_columns;
+  for (std::int64_t i = 0; i < 6000; ++i) {
+    rows_and_columns.push_back({{i, 0}, {1, 6000}, ""});
+    rows_and_columns.push_back({{0, 6000 + i}, {6000, 1}, ""});
+  }
+  EXPECT_THAT(refusal_of_one(LiteralDistributed().add("w", {6000, 12000}, rows_and_columns)),
+              HasSubstr("fewer chunks side by side"));
 }
 
 }  // namespace

@@ -31,6 +31,14 @@ TEST(Noise, OfPerturbationsBoundsWhatRoundingDoes) {
   EXPECT_EQ(perturbed.widened(of_precision, Compared::loss, "a"), of_precision);
 }
 
+TEST(Noise, OfParametersThatAreFurtherApartIsInProportion) {
+  Noise noise = noise_of(1e-3, 0, 0);
+  EXPECT_DOUBLE_EQ(widened(noise.of_weights_apart(1)).whole.within, 3e-3) << "of none is known";
+  noise.weights_apart = 1e-6;
+  EXPECT_DOUBLE_EQ(widened(noise.of_weights_apart(4e-6)).whole.within, 12e-3);
+  EXPECT_DOUBLE_EQ(widened(noise.of_weights_apart(1e-7)).whole.within, 3e-3);
+}
+
 /// Rounding turns a tensor more than it stretches it.
 TEST(Noise, BoundsMultiplesByThemselves) {
   TensorDifference one;

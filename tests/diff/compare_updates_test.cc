@@ -73,6 +73,40 @@ TEST(CompareUpdates, AllowsRoundingOnlyIfTheInputsAreEqual) {
   EXPECT_TRUE(flipped.has_equal_inputs);
 }
 
+/// Of a matrix: Muon turns directions of almost no gradient, in bfloat16, whatever the gradients'
+/// type is, and changes no size.
+TEST(CompareUpdates, AllowsWhatMuonTurns) {
+  UpdateInputs inputs = rounded_inputs();
+  inputs.is_by_element = false;
+  const auto compared = [&](const std::vector<float>& b) {
+    return compare_both(update(1), b, inputs).likeness;
+  };
+  const std::vector<float> turned = with_flips(update(1), 16);
+  EXPECT_EQ(compared(turned), Likeness::different);
+  inputs.has_muon = true;
+  EXPECT_EQ(compared(turned), Likeness::rounding);
+  EXPECT_EQ(compared(with_flips(update(1), 40)), Likeness::different);
+  EXPECT_EQ(compared(update(1.2F)), Likeness::different);
+  inputs.are_equal = true;
+  EXPECT_EQ(compared(turned), Likeness::rounding);
+  EXPECT_EQ(compared(update(1.2F)), Likeness::different);
+  inputs.has_other_gradient = true;
+  EXPECT_NE(compared(turned), Likeness::rounding) << "the gradient differs";
+}
+
+/// One of 32 elements is a third of the norm, and may turn over where gradients are rounded by 1 %.
+TEST(CompareUpdates, AllowsOneElementToTurnOver) {
+  UpdateInputs inputs = rounded_inputs();
+  const std::vector<float> ones(32, 1);
+  const auto compared = [&](double rounding, int count) {
+    inputs.rounding = rounding;
+    return compare_both(ones, with_flips(ones, count), inputs).likeness;
+  };
+  EXPECT_EQ(compared(0.01, 1), Likeness::rounding);
+  EXPECT_EQ(compared(0.01, 4), Likeness::undecided);
+  EXPECT_EQ(compared(1e-6, 1), Likeness::different);
+}
+
 TEST(CompareUpdates, AllowsTheRoundingOfTheParameter) {
   const WholeTensor one = values_of(update(1)), weights = values_of(update(1e4F));
   EXPECT_NEAR(bound_of_update(one, one, weights, equal_inputs()).whole.within,
@@ -205,6 +239,12 @@ TEST(Optimizers, AreByElementIfTheyAreTorchs) {
   EXPECT_FALSE(has_optimizers_by_element(
       job_with({{"Muon.lr", "1"}, {"AdamW 1.foreach", "None"}, {"AdamW 1.lr", "1"}})));
   EXPECT_FALSE(has_optimizers_by_element(job_with({{"SGD 7.foreach", "None"}})));  // others follow
+}
+
+TEST(Optimizers, AreTorchsMuonIfTheyHaveItsIterations) {
+  EXPECT_TRUE(has_muon(job_with({{"AdamW 1.lr", "1"}, {"Muon 0.ns_steps", "5"}})));
+  EXPECT_FALSE(has_muon(job_with({{"Muon.lr", "1"}})));
+  EXPECT_FALSE(has_muon(job_with({{"AdamW.lr", "1"}})));
 }
 
 TEST(Hyperparameters, DifferByTheirValues) {

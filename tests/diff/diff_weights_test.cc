@@ -41,7 +41,7 @@ WholeTensor whole_of(const std::string& dtype, const std::vector<std::int64_t>& 
   Observation row;
   row.dtype = dtype;
   row.global_shape = row.local_shape = shape;
-  row.offset.resize(shape.size());
+  row.offset = Shape(shape.size(), 0);
   measure(row, bytes);
   WholeTensor whole;
   whole.dtype = dtype;

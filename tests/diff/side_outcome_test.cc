@@ -66,6 +66,31 @@ TEST(SideOutcome, KnowsThatMemoryIsUsedUp) {
   EXPECT_EQ(side_of(raising("ValueError: no such sample")).outcome, SideOutcome::raised);
 }
 
+/// A job whose ranks agree, with a finding of a claim about it.
+JobRecord agreeing_with(const Claim& claim, const std::string& sentence) {
+  JobRecord job;
+  job.exits.resize(2);
+  Finding finding;
+  finding.claim = claim;
+  finding.sentence = sentence;
+  ClaimResult result;
+  result.claim = claim;
+  result.verdict = Verdict::violated;
+  result.findings = {finding};
+  job.results = {result};
+  return job;
+}
+
+TEST(SideOutcome, IsWrongIfTheJobItselfShowsSo) {
+  for (const Claim& claim : {reduce_over_ranks(), are_trained(), use_held_weights(), stay_tied()}) {
+    const ComparedSide side = side_of(agreeing_with(claim, "gradients lack those of rank 1."));
+    EXPECT_EQ(side.outcome, SideOutcome::wrong);
+    EXPECT_EQ(side.fault->sentence, "gradients lack those of rank 1.");
+  }
+  const ComparedSide side = side_of(agreeing_with(divide_samples(), "all ranks saw the same."));
+  EXPECT_EQ(side.outcome, SideOutcome::trained) << "the samples of both sides are compared";
+}
+
 /// The one that lost its peer is a consequence.
 TEST(SideOutcome, IsTheErrorOfTheRankThatFailedByItself) {
   JobRecord job = raising(kTwice);

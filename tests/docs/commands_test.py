@@ -133,6 +133,9 @@ LISTED = {
         Listed(before=MPI, slow=True),
     ("docs/ci.md", "git bisect run lockstep watch --bisect -- torchrun --nproc-per-node 2 train.py"):
         Listed(says="reduce matrices only", slow=True),
+    ("docs/detection.md", "tests/trial/blind_trial.py build/release/bin/lockstep --cells 300 --seed 1"): Listed(slow=True),
+    ("docs/trust.md", "tests/watch/planted_causes.sh build/release/bin/lockstep . mistakes"): IN_SOAK,
+    ("docs/trust.md", "tests/watch/planted_causes.sh build/release/bin/lockstep . healthy 100 0"): IN_SOAK,
     ("docs/comparing.md", "lockstep watch --data --out one -- python train.py"): Listed(slow=True),
     ("docs/comparing.md", "lockstep watch --data --out eight -- torchrun --nproc-per-node 8 train.py"): EIGHT,
     ("docs/comparing.md", "lockstep diff reference/w2 divided-twice/w2"): Listed(status=1),

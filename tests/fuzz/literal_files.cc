@@ -251,6 +251,13 @@ std::string literal_answer() {
          R"("threads": [{"function": "main", "site": "train.py:9", "stack": ["main, train.py:9"]}]})";
 }
 
+std::string literal_end() {
+  auto end = nlohmann::json::parse(literal_answer());
+  end["is_abort"] = true;
+  end["now_ns"] = 1000;
+  return end.dump();
+}
+
 std::string literal_stall() {
   return written("stall.json", [](const fs::path& folder) {
     Stall stall;
@@ -314,6 +321,7 @@ std::vector<LiteralFile> literal_seeds() {
       {"csv-text", "# a remark\nname,count,value\n\"a, \"\"b\"\"\",3,1.5e-3\nx\\x0a,-1,nan\ntorn"},
       {"distributed-metadata", literal_distributed_metadata()},
       {"elsewhere", literal_elsewhere()},
+      {"ends", literal_end()},
       {"facts", literal_facts()},
       {"journal", journal_part("rank-0.csv")},
       {"known-findings", "# known\n\n" + lines_of_keys(keys_of("a job", literal_divergence()))},

@@ -20,6 +20,7 @@ std::vector<LiteralFile> literal_journal();
 std::string literal_facts();
 std::string literal_elsewhere();
 std::string literal_answer();
+std::string literal_end();
 std::string literal_stall();
 
 /// Two shards of one tensor: the first one's file and the second one's.

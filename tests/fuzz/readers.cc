@@ -235,6 +235,11 @@ void read_stalled_calls(std::string_view bytes) {
   stalled_calls({folder});
 }
 
+void read_ends_of_ranks(std::string_view bytes) {
+  beside("ends", "rank-1.ended.json", literal_end);
+  stalled_calls({as_file("ends", "rank-0.ended.json", bytes).parent_path()});
+}
+
 void read_stacks(std::string_view bytes) {
   const fs::path folder = as_file("stacks", "rank-0.stacks", bytes).parent_path();
   read_stack(folder, 0);
@@ -479,6 +484,7 @@ constexpr std::array kReaders{
     FuzzedReader{"csv-text", read_csv_text},
     FuzzedReader{"distributed-metadata", read_distributed_metadata},
     FuzzedReader{"elsewhere", read_elsewhere},
+    FuzzedReader{"ends", read_ends_of_ranks},
     FuzzedReader{"facts", read_any_facts},
     FuzzedReader{"journal", read_any_journal},
     FuzzedReader{"known-findings", read_known_findings},

@@ -260,7 +260,7 @@ TEST_F(EmulatedKernel, GivesTheSameInWhateverOrderTheTeamsRun) {
   }
   const std::vector<TensorSums> first = launch(tasks);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    SCOPED_TRACE(testing::Message() << parts[i].dtype << " of " << bytes[i].size() << " bytes");
+    SCOPED_TRACE(testing::Message() << *parts[i].dtype << " of " << bytes[i].size() << " bytes");
     expect_defined(parts[i], bytes[i], first[i]);
   }
   for (const unsigned seed : {1U, 2U, 3U}) {

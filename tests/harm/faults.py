@@ -74,5 +74,5 @@ OF_NAMES = {
 FAULTS = {**OF_JOB, **OF_FILES, **OF_FILE_SYSTEMS, **OF_MACHINE, **OF_SIGNALS, **OF_NAMES}
 LAUNCHERS = ("fork", "torchrun", "spawn")
 # Of the quick tests.
-QUICK = ("reuses descriptors", "limited file sizes", "truncates watch.control", "truncates rank-0.progress",
-         "KILL to the launcher", "own module lockstep", "100,000-character argument", "clears environment")
+QUICK = ("reuses descriptors", "limited file sizes", "truncates rank-0.progress", "KILL to the launcher",
+         "own module lockstep")

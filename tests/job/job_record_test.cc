@@ -111,5 +111,88 @@ TEST(HyperparametersOfAJob, AreComparedAsFarAsAllRanksKnowThem) {
   EXPECT_TRUE(job_of({begin + ", " + change(4, "SGD.lr", "2"), begin}, 3).settings_apart.empty());
 }
 
+/// Of ranks with these facts besides.
+JobRecord job_with(const std::vector<std::string>& facts) {
+  std::vector<std::string> changes;
+  // In place of the hyperparameters, which are a list.
+  for (const std::string& own : facts) changes.push_back("], " + own + R"(, "more": [)");
+  return job_of(changes);
+}
+
+TEST(FactsOfRanks, AreOnePerSteps) {
+  const std::string joined = R"("joined": [{"after": 3, "until": 5}, {"after": 8, "until": 0}])";
+  const JobRecord job = job_with({R"("joined": [])", joined, joined});
+  EXPECT_EQ(job.joined, (std::vector<JoinedRanks>{{{1, 2}, 3, 5}, {{1, 2}, 8, 0}}));
+  EXPECT_TRUE(has_joined(job.joined, 1, 4));
+  EXPECT_TRUE(has_joined(job.joined, 2, 5));
+  EXPECT_TRUE(has_joined(job.joined, 2, 100));
+  for (const std::int64_t step : {3, 6, 8}) EXPECT_FALSE(has_joined(job.joined, 1, step));
+  EXPECT_FALSE(has_joined(job.joined, 0, 4));
+}
+
+TEST(FactsOfRanks, AboutAModelWithoutOptimizerHoldWhereAllRanksSawThem) {
+  const auto fact = [](int first, int last) {
+    return fmt::format(
+        R"("untrained": [{{"optimizer": "SGD", "place": "train.py:1", "is_sharded": true, )"
+        R"("held": 3, "first_step": {}, "last_step": {}, "parameters": ["a"]}}])",
+        first, last);
+  };
+  EXPECT_EQ(job_with({fact(1, 4), fact(2, 8)}).untrained,
+            (std::vector<Untrained>{{"SGD", "train.py:1", true, 3, 2, 4, {0, 1}, {"a"}}}));
+}
+
+TEST(FactsOfRanks, AboutTheOrderOfParametersAreOneWhereTheyAreAlike) {
+  const auto fact = [](const char* order) {
+    return fmt::format(
+        R"("parameter_orders": [{{"wrapper": "DDP", "count": 2, "names": "n", "order": "{}"}}])",
+        order);
+  };
+  const PairedParameters first{"DDP", 2, "n", "ab", {0}};
+  EXPECT_EQ(job_with({fact("ab"), fact("ba")}).parameter_orders,
+            (std::vector<PairedParameters>{first, {"DDP", 2, "n", "ba", {1}}}));
+  EXPECT_EQ(job_with({fact("ab"), fact("ab")}).parameter_orders.at(0).ranks,
+            (std::vector<int>{0, 1}));
+}
+
+TEST(FactsOfRanks, AboutBrokenTiesHoldWhereAllRanksSawThem) {
+  const auto fact = [](int step) {
+    return fmt::format(R"("broken_ties": [{{"parameters": ["a", "b"], "step": {}}}])", step);
+  };
+  EXPECT_EQ(job_with({fact(2), fact(4)}).broken_ties,
+            (std::vector<BrokenTie>{{4, {0, 1}, {"a", "b"}}}));
+}
+
+TEST(FactsOfRanks, AboutDevicesAndMemory) {
+  const auto fact = [](int gpu, int bytes) {
+    return fmt::format(
+        R"("devices": [{{"device": "cuda:0", "id": "GPU-{}", "parameters": 3, "names": []}}, )"
+        R"({{"device": "cpu", "id": "", "parameters": 1, "names": ["head"]}}], )"
+        R"("peak_bytes": {}, "peak_device_bytes": {})",
+        gpu, bytes, gpu * bytes);
+  };
+  const JobRecord job = job_with({fact(0, 100), fact(1, 500), fact(1, 300)});
+  EXPECT_EQ(job.devices, (std::vector<DeviceUse>{{"cpu", "", 1, {0, 1, 2}, {"head"}},
+                                                 {"cuda:0", "GPU-0", 3, {0}, {}},
+                                                 {"cuda:0", "GPU-1", 3, {1, 2}, {}}}));
+  EXPECT_EQ(job.host_memory, (PeakMemory{500, 1, 100, 0}));
+  EXPECT_EQ(job.device_memory, (PeakMemory{500, 1, 300, 2})) << "rank 0 used no GPU";
+  EXPECT_FALSE(job_with({R"("peak_bytes": -7)"}).host_memory);
+}
+
+TEST(FactsOfRanks, AboutSchedulersAreThoseThatDiffer) {
+  const auto fact = [](int steps, int step) {
+    return fmt::format(
+        R"("schedules": [{{"name": "StepLR", "optimizer": "SGD", "steps": {}, "step": {}}}], )"
+        R"("optimizers": {{"SGD": "train.py:1"}})",
+        steps, step);
+  };
+  const JobRecord job = job_with({fact(3, 4), fact(0, 4)});
+  EXPECT_EQ(job.schedules, (std::vector<ScheduleSteps>{{"StepLR", "SGD", 0, 4, {1}},
+                                                       {"StepLR", "SGD", 3, 4, {0}}}));
+  EXPECT_EQ(job.optimizers, (std::vector<Setting>{{"SGD", "train.py:1", {0, 1}}}));
+  EXPECT_TRUE(job_with({fact(3, 4), fact(3, 4)}).schedules.empty());
+  EXPECT_TRUE(job_with({fact(3, 4), fact(5, 6)}).schedules.empty()) << "of different steps";
+}
+
 }  // namespace
 }  // namespace lockstep

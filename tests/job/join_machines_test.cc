@@ -131,8 +131,8 @@ TEST(JoinMachines, AddsTrafficStepsAndDoubts) {
   ASSERT_EQ(job.traffic.size(), 1U);
   EXPECT_THAT(job.traffic[0].ranks, ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(job.skipped_steps, ElementsAre(2, 5, 8));
-  EXPECT_THAT(job.skipped_by, ElementsAre(SkippedSteps{{2, 5}, {0}}, SkippedSteps{{5}, {1, 2}},
-                                          SkippedSteps{{5, 8}, {3}}));
+  EXPECT_THAT(job.skipped_by, ElementsAre(StepsOfRanks{{2, 5}, {0}}, StepsOfRanks{{5}, {1, 2}},
+                                          StepsOfRanks{{5, 8}, {3}}));
   EXPECT_EQ(job.thinned_after, 9);
   EXPECT_EQ(job.captured_updates, 1);
   EXPECT_EQ(job.unsealed, "b: it was killed");

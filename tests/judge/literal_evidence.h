@@ -55,7 +55,7 @@ class LiteralEvidence {
   /// Gives a whole tensor that was just added another shape with as many elements.
   void reshape(Observation& observation, const std::vector<std::int64_t>& shape) {
     observation.global_shape = observation.local_shape = shape;
-    observation.offset.assign(shape.size(), 0);
+    observation.offset = Shape(shape.size(), 0);
     for (auto& [place, tensors] : kept_) {
       if (place.second != observation.step) continue;
       if (const auto kept = tensors.find(snapshot_key(observation)); kept != tensors.end()) {
@@ -101,7 +101,7 @@ class LiteralEvidence {
   Observation& add_undefined(int rank, std::int64_t step, const std::string& name,
                              const Tensor& what) {
     Observation observation = bare(rank, step, name, what);
-    observation.dtype.clear();
+    observation.dtype = {};
     observation.not_comparable = "undefined";
     return rows_[rank].emplace_back(observation);
   }

@@ -97,7 +97,7 @@ def scale_gradients(module, factor):
 
 def train(module, forward, data=lambda rows: rows, fault=""):
     """`micro`: in two micro-batches. `loss`: with a scaled loss, whose gradients are unscaled. `summed`: gradients
-    are too large by the number of ranks."""
+    are too large by the number of ranks. `norm`: those of one module are doubled."""
     optimizer = torch.optim.SGD(module.parameters(), lr=0.05)
     for step in range(1, STEPS + 1):
         optimizer.zero_grad()
@@ -105,6 +105,8 @@ def train(module, forward, data=lambda rows: rows, fault=""):
         parts = rows.chunk(2) if fault == "micro" else [rows]
         for part in parts:
             (loss_of(forward(part)) / len(parts) * (4 if fault == "loss" else 1)).backward()
+        if fault == "norm":
+            scale_gradients(module.blocks[1].norm, 2)
         scale_gradients(module, {"loss": 0.25, "summed": 2}.get(fault, 1))
         optimizer.step()
 

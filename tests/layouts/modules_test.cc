@@ -39,9 +39,9 @@ class ModuleTrainings {
         "modules",
         fmt::format("1 {0} single single-scaled single-double single-metric single-loss "
                     "single-fused single-checkpoint single-reentrant single-micro "
-                    "single-unwatched single-blind single-blind_metric "
+                    "single-unwatched single-blind single-blind_metric single-norm "
                     "-- 2 {0} ddp ddp-scaled ddp-double ddp-summed ddp-swapped ddp-micro "
-                    "ddp-metric ddp-infinite fully_shard tp",
+                    "ddp-metric ddp-infinite ddp-norm fully_shard tp",
                     folder_.path().string()));
     EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
     EXPECT_THAT(outcome.err, Not(HasSubstr("no longer observed")));
@@ -158,6 +158,16 @@ INSTANTIATE_TEST_SUITE_P(
                         {"B is A times 2: summed over 2 ranks, never averaged",
                          "All 34 outputs of modules agree; all 30 gradients that arrive at them "
                          "agree"}},
+        ComparedModules{"gradients_of_the_parameters_of_one_module",
+                        "single1 single1-norm",
+                        1,
+                        {"all 30 gradients that arrive at them agree: of 17 modules, blocks.1.norm "
+                         "alone has parameters that differ"}},
+        ComparedModules{"gradients_of_the_parameters_of_one_module_on_ranks",
+                        "ddp2 ddp2-norm",
+                        1,
+                        {"all 30 gradients that arrive at them agree: of 17 modules, blocks.1.norm "
+                         "alone has parameters that differ"}},
         ComparedModules{"gradients_of_parameters_alone_by_norms",
                         "single1 ddp2-summed",
                         1,

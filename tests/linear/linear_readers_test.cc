@@ -2,10 +2,13 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +30,7 @@
 #include "harness/record/snapshots.h"
 #include "harness/record/stall.h"
 #include "harness/record/stalled_calls.h"
+#include "harness/verdict/table.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
 #include "reports/record/joined_record.h"
@@ -197,6 +201,14 @@ Work distributed_of_columns(const fs::path& folder, int n) {
   return hostile(folder, LiteralDistributed().add("w", {2, n}, chunks).metadata());
 }
 
+Work distributed_of_a_grid(const fs::path& folder, int n) {
+  std::vector<LiteralChunk> chunks;
+  const auto side = static_cast<std::int64_t>(std::sqrt(n));
+  for (std::int64_t i = 0; i < side * side; ++i)
+    chunks.push_back({{i / side, i % side}, {1, 1}, ""});
+  return hostile(folder, LiteralDistributed().add("w", {side, side}, chunks).metadata());
+}
+
 Work zip_of_members(const fs::path& folder, int n) {
   std::vector<std::pair<std::string, std::string>> members;
   for (int i = 0; i < n; ++i) members.emplace_back(fmt::format("archive/data/{}", i), "");
@@ -325,6 +337,33 @@ Work steps_of_ranks(const fs::path& folder, int n) {
     }
   }
   return [=] { EXPECT_TRUE(StepReader(folder, n).at(1)); };
+}
+
+/// Ranks of a job that never agree, with their values.
+Work tables_of_ranks(const fs::path&, int n) {
+  std::vector<StepView::Rank> ranks(static_cast<std::size_t>(n));
+  for (int rank = 0; rank < n; ++rank) {
+    StepView::Rank& one = ranks[static_cast<std::size_t>(rank)];
+    Observation& seen = one.observations.emplace_back(row(1, "w"));
+    seen.phase = Phase::post_step;
+    seen.local_shape = {1};
+    seen.digest = {static_cast<std::uint64_t>(rank), 1};
+    const auto value = static_cast<float>(rank);
+    const auto bytes = std::as_bytes(std::span(&value, 1));
+    one.tensors[snapshot_key(seen)] = {DType::float32, {1}, {bytes.begin(), bytes.end()}};
+  }
+  const auto step = std::make_shared<const StepView>(1, std::move(ranks));
+  TableSpec drift;
+  drift.quantity = Quantity::drift;
+  drift.kind = Kind::parameter;
+  drift.phase = Phase::post_step;
+  TableSpec norm = drift;
+  norm.quantity = Quantity::norm;
+  return [=] {
+    const std::set<std::string> names{"w"};
+    EXPECT_EQ(measured_entry(drift, *step, &names).values.at(0), n - 1);
+    EXPECT_EQ(measured_entry(norm, *step, &names).values.size(), static_cast<std::size_t>(n));
+  };
 }
 
 Work manifest_of_ranks(const fs::path& folder, int n) {
@@ -475,6 +514,7 @@ std::vector<Reader> readers() {
           {"DistributedWithALongPath", 5000, distributed_with_a_long_path},
           {"DistributedOfOneChunk", 400, distributed_of_one_chunk},
           {"DistributedOfColumns", 500, distributed_of_columns},
+          {"DistributedOfAGrid", 500, distributed_of_a_grid},
           {"ZipOfMembers", 3000, zip_of_members},
           {"PackOfMembers", 500, pack_of_members},
           {"PackOfSnapshots", 50, pack_of_snapshots},
@@ -484,13 +524,14 @@ std::vector<Reader> readers() {
           {"SketchesOfSteps", 500, sketches_of_steps},
           {"LogOfCollectives", 10000, log_of_collectives},
           {"StepsOfRanks", 30, steps_of_ranks},
+          {"TablesOfRanks", 500, tables_of_ranks},
           {"ManifestOfRanks", 100, manifest_of_ranks},
-          {"StallOfRanks", 100, stall_of_ranks},
+          {"StallOfRanks", 60, stall_of_ranks},
           {"TextsWithNames", 3000, texts_with_names},
           {"TablesOfRuns", 3000, tables_of_runs},
           {"RecordOfCells", 30, record_of_cells},
           {"RecordOfVariables", 2000, record_of_variables},
-          {"RecordOfRanks", 300, record_of_ranks},
+          {"RecordOfRanks", 60, record_of_ranks},
           {"FolderOfRuns", 20, folder_of_runs},
           {"ListOfKnownFindings", 2000, list_of_known_findings}};
 }
@@ -498,13 +539,29 @@ std::vector<Reader> readers() {
 class LinearReader : public testing::TestWithParam<Reader> {};
 
 TEST_P(LinearReader, TakesTimeInProportionToItsInput) {
-  constexpr double kSteepest = 1.3;
-  constexpr int kAtLeast = 3, kAtMost = 12;
-  Costs costs(GetParam().make, GetParam().n);
-  for (int i = 0; i < kAtMost && (i < kAtLeast || costs.slope() > kSteepest); ++i) costs.measure();
-  RecordProperty("slope", fmt::format("{:.2f}", costs.slope()));
-  RecordProperty("largest_ms", fmt::format("{:.1f}", 1000 * costs.largest_s()));
-  EXPECT_LE(costs.slope(), kSteepest) << fmt::format("{:.3f} s", costs.largest_s());
+  const Slope slope = slope_of(GetParam().make, GetParam().n);
+  RecordProperty("slope", fmt::format("{:.2f}", slope.exponent));
+  RecordProperty("largest_ms", fmt::format("{:.1f}", 1000 * slope.largest_s));
+  EXPECT_LE(slope.exponent, kSteepest)
+      << fmt::format("{} things: {:.3f} s", slope.n, slope.largest_s);
+}
+
+/// Adds up `times` numbers.
+void add_up(int times) {
+  volatile double sum = 0;
+  for (int i = 0; i < times; ++i) sum = sum + i;
+}
+
+TEST(SlopeOfACost, IsSteepForASquareNextToALinearTerm) {
+  const auto exponent_of = [](int linear, int square) {
+    const MakeWork make = [=](const fs::path&, int n) -> Work {
+      return [=] { add_up(n * (linear + square * n)); };
+    };
+    return slope_of(make, 20).exponent;
+  };
+  EXPECT_LE(exponent_of(1000, 0), kSteepest);
+  EXPECT_GT(exponent_of(400, 10), kSteepest);
+  EXPECT_GT(exponent_of(0, 10), kSteepest);
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, LinearReader, testing::ValuesIn(readers()),

@@ -50,7 +50,7 @@ class Costs {
   }
 
   /// The exponent of n in the cost: 1 if it is linear, 2 if it is quadratic.
-  double slope() const { return std::log2(least_s_.back() / least_s_.front()) / 2; }
+  double exponent() const { return std::log2(least_s_.back() / least_s_.front()) / 2; }
 
   /// Of 4n things, in seconds.
   double largest_s() const { return least_s_.back(); }
@@ -61,5 +61,31 @@ class Costs {
   std::array<Work, 3> works_;
   std::array<double, 3> least_s_{kNone, kNone, kNone};
 };
+
+/// An exponent above this one is not that of a linear cost.
+constexpr double kSteepest = 1.3;
+
+struct Slope {
+  double exponent = 0;
+  int n = 0;  ///< the largest number of things that were read
+  double largest_s = 0;
+};
+
+/// The exponent of n in a cost. Where it is steep, four times as many things are read, too, and
+/// what they cost counts: a square is steeper there, while the caches of a busy machine, which hold
+/// few things but not many, matter less.
+inline Slope slope_of(const MakeWork& make, int n) {
+  constexpr int kAtLeast = 3, kAtMost = 12, kSizes = 3;
+  Slope slope;
+  for (int size = 0; size < kSizes; ++size, n *= 4) {
+    Costs costs(make, n);
+    for (int i = 0; i < kAtMost && (i < kAtLeast || costs.exponent() > kSteepest); ++i) {
+      costs.measure();
+    }
+    slope = {costs.exponent(), 4 * n, costs.largest_s()};
+    if (slope.exponent <= kSteepest) break;
+  }
+  return slope;
+}
 
 }  // namespace lockstep

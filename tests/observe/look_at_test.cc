@@ -32,7 +32,7 @@ TEST(LookAt, NamesEveryDtypeAsTorchDoes) {
   for (const at::ScalarType dtype : kDTypes) {
     const Observation observation = look(at::zeros({2, 3}, dtype));
     EXPECT_THAT(observation.not_comparable, IsEmpty());
-    EXPECT_TRUE(parse<DType>(observation.dtype)) << observation.dtype;
+    EXPECT_TRUE(parse<DType>(observation.dtype)) << *observation.dtype;
     names.insert(observation.dtype);
   }
   EXPECT_EQ(names.size(), Names<DType>::values.size());
@@ -40,9 +40,9 @@ TEST(LookAt, NamesEveryDtypeAsTorchDoes) {
 
 TEST(LookAt, SaysWhereAWholeTensorLies) {
   const Observation observation = look(at::zeros({2, 3}));
-  EXPECT_THAT(observation.global_shape, ElementsAre(2, 3));
-  EXPECT_THAT(observation.local_shape, ElementsAre(2, 3));
-  EXPECT_THAT(observation.offset, ElementsAre(0, 0));
+  EXPECT_THAT(*observation.global_shape, ElementsAre(2, 3));
+  EXPECT_THAT(*observation.local_shape, ElementsAre(2, 3));
+  EXPECT_THAT(*observation.offset, ElementsAre(0, 0));
 }
 
 TEST(LookAt, SeesEveryFlippedBitOfEveryDtype) {
@@ -114,7 +114,7 @@ TEST(LookAt, ResolvesConjugateAndNegativeViews) {
 TEST(LookAt, SeesEmptyAndZeroDimensionalTensors) {
   const Observation empty = look(at::zeros({2, 0, 3}));
   EXPECT_THAT(empty.not_comparable, IsEmpty());
-  EXPECT_THAT(empty.local_shape, ElementsAre(2, 0, 3));
+  EXPECT_THAT(*empty.local_shape, ElementsAre(2, 0, 3));
   EXPECT_EQ(empty.digest, Digest{});
   EXPECT_THAT(to_text(empty.statistics.minimum), IsEmpty());
 
@@ -175,7 +175,7 @@ TEST(LookAt, TellsShapeAndDtypeOfWhatIsNotComparable) {
   std::vector<std::byte> bytes{std::byte{7}};
   const Observation sparse = look_at(at::full({2, 2}, 1.0).to_sparse(), std::nullopt, &bytes);
   EXPECT_EQ(sparse.dtype, "float32");
-  EXPECT_THAT(sparse.local_shape, ElementsAre(2, 2));
+  EXPECT_THAT(*sparse.local_shape, ElementsAre(2, 2));
   EXPECT_EQ(sparse.digest, Digest{});
   EXPECT_EQ(bytes.size(), 1U);
   EXPECT_THAT(look(at::Tensor()).dtype, IsEmpty());
@@ -237,9 +237,9 @@ TEST(LookAt, SeesTheShardAtItsPlace) {
   const Observation first = look(part, Shard{{4, 3}, {0, 0}});
   const Observation second = look(part, Shard{{4, 3}, {2, 0}});
   EXPECT_NE(first.digest, second.digest);
-  EXPECT_THAT(second.global_shape, ElementsAre(4, 3));
-  EXPECT_THAT(second.offset, ElementsAre(2, 0));
-  EXPECT_THAT(second.local_shape, ElementsAre(2, 3));
+  EXPECT_THAT(*second.global_shape, ElementsAre(4, 3));
+  EXPECT_THAT(*second.offset, ElementsAre(2, 0));
+  EXPECT_THAT(*second.local_shape, ElementsAre(2, 3));
 }
 
 TEST(LookAt, RefusesAShardThatDoesNotFit) {

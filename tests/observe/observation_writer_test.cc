@@ -61,7 +61,7 @@ TEST_F(ObservationWriterTest, LeavesWhatItSawBitForBit) {
     expected[i].step = i < kDTypes.size() ? 1 : 2;
     expected[i].phase = Phase::post_step;
     expected[i].name = expected[i].dtype;
-    EXPECT_EQ(rows[i], expected[i]) << rows[i].name;
+    EXPECT_EQ(rows[i], expected[i]) << *rows[i].name;
 
     const std::map<std::string, SnapshotTensor> values = kept(rows[i].step);
     const SnapshotTensor& value = values.at(snapshot_key(rows[i]));
@@ -132,8 +132,8 @@ TEST_F(ObservationWriterTest, KeepsAShardWithItsPlace) {
   observe(writer, Phase::post_step, Kind::parameter, {{"w", part, Shard{{2, 7}, {0, 3}}}});
   writer.finish();
   const Observation row = read_journal(journal()).observations.at(0);
-  EXPECT_THAT(row.global_shape, ElementsAre(2, 7));
-  EXPECT_THAT(row.offset, ElementsAre(0, 3));
+  EXPECT_THAT(*row.global_shape, ElementsAre(2, 7));
+  EXPECT_THAT(*row.offset, ElementsAre(0, 3));
   EXPECT_EQ(kept(1).at("0/post_step/parameter/w").bytes, bytes_of(part));
 }
 

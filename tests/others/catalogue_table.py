@@ -20,7 +20,7 @@ PAGE = ROOT / "docs/detection.md"
 BEGIN, END = "<!-- python: tests/others/catalogue_table.py -->\n", "<!-- /python -->\n"
 HEAD = "| fault | in C++ | in Python, `watch` alone | in Python, `diff` | same? |\n|---|---|---|---|---|\n"
 
-# What breaks which claims: predicate and kinds of tensors. `diff` compares no buffers.
+# What breaks which claims: predicate and kinds of tensors.
 AMONG_RANKS, TO_REFERENCE = "agree_across_ranks", "equal_reference"
 TRAINED, BUFFERS = ("gradient", "parameter"), ("buffer",)
 FAULTS = {

@@ -122,16 +122,24 @@ def said_by_diff(pair: dict) -> tuple[str, bool]:
 
 
 def first_module(pair: dict) -> str:
-    """The first output of a module that differs in the first step that differs, else the first gradient at one."""
+    """In the first step that differs: the first output of a module that does, else the first gradient at one, else the
+    module whose parameters alone do."""
     for step in pair["steps"]:
         modules = (step["modules"] or {}).get("tensors", [])
         for quantity, word in (("output", "output of"), ("output_gradient", "gradient at")):
             for tensor in modules:
                 if tensor["quantity"] == quantity and tensor["likeness"] == "different":
                     return f"{word} `{tensor['name']}`"
-        if any(tensor["likeness"] == "different" for tensor in step["tensors"]):
-            return "all agree"
+        of_parameters = [tensor for tensor in step["tensors"] if tensor["quantity"] in ("gradient", "update")]
+        all_modules = {module_of(tensor) for tensor in of_parameters}
+        apart = {module_of(tensor) for tensor in of_parameters if tensor["likeness"] == "different"}
+        if apart:
+            return f"parameters of `{apart.pop()}`" if len(apart) == 1 < len(all_modules) else "all agree"
     return ""
+
+
+def module_of(tensor: dict) -> str:
+    return tensor["name"].rpartition(".")[0]
 
 
 def right_job(lockstep: Lockstep, row: Row, right: str, one: str | None) -> str:

@@ -114,7 +114,8 @@ TEST(Pack, HoldsWhatAReportNeedsAndNotTheOutputs) {
   for (const char* name :
        {"record.json", "pack.json", "job/manifest.csv", "job/rank-0.csv", "job/rank-1.index",
         "job/rank-1.tensors.csv", "job/rank-0.step-3.safetensors", "job/rank-1.stalled.json",
-        "job/rank-1.status.json", "job/rank-0.watch.json", "job/stall.json", "job/rank-0.stacks"}) {
+        "job/rank-1.ended.json", "job/rank-1.status.json", "job/rank-0.watch.json",
+        "job/stall.json", "job/rank-0.stacks"}) {
     EXPECT_THAT(files, Contains(name));
   }
   EXPECT_THAT(files, Not(Contains("job/rank-0.log")));
@@ -143,6 +144,9 @@ TEST(Pack, HoldsNoSecretOfTheRanks) {
       answer["failure"] = answer["threads"][0]["function"] = form;
       answer["calls"][0]["site"] = answer["calls"][1]["site"] = form;
       write_text(files / "rank-0.stalled.json", answer.dump());
+      answer["is_abort"] = true;
+      answer["now_ns"] = 1000;
+      write_text(files / "rank-0.ended.json", answer.dump());
     });
     const Packed pack(job);
     for (const std::string& name : pack.files()) {

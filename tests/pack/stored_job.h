@@ -94,6 +94,10 @@ class StoredJob {
     }
     write_text(files() / (name + ".watch.json"), R"({"world_size": 2, "torch": "secret torch"})");
     write_text(files() / (name + ".stalled.json"), answer_of(rank));
+    nlohmann::json end = nlohmann::json::parse(answer_of(rank));
+    end["is_abort"] = rank == 0;
+    end["now_ns"] = 1000;
+    write_text(files() / (name + ".ended.json"), end.dump());
   }
 
   /// They are in a collective that they call with other sizes.

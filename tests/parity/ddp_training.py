@@ -12,6 +12,7 @@ import os
 import pathlib
 import pickle
 import sys
+import traceback
 
 os.environ["TORCH_FR_BUFFER_SIZE"] = "10000"  # the flight recorder logs every collective
 import torch
@@ -150,21 +151,28 @@ def run(variant):
 
 
 def run_each(run_variant, folder, variants):
-    """Calls `run_variant` in a separate process for each variant, and stores its result."""
-    torch.set_num_threads(1)
+    """Calls `run_variant` in a separate process for each variant, and stores its result. Exits with a
+    message if a process did not store it."""
+    failed = []
     for variant in variants:
         child = os.fork()
         if child == 0:
             status = 1
-            with contextlib.suppress(Exception):
+            try:
+                torch.set_num_threads(1)  # as in forked_ranks.py, once in each forked process
                 file = pathlib.Path(folder) / variant / f"w{os.environ['WORLD_SIZE']}"
                 file.mkdir(parents=True, exist_ok=True)
                 join_group(variant)
                 outcome = json.dumps(run_variant(variant))
                 (file / f"rank-{os.environ['RANK']}.json").write_text(outcome)
                 status = 0
+            except BaseException:
+                traceback.print_exc()
             os._exit(status)
-        os.waitpid(child, 0)
+        if ended := os.waitpid(child, 0)[1]:
+            failed.append(f"{variant}: {os.waitstatus_to_exitcode(ended)}")
+    if failed:
+        sys.exit(f"rank {os.environ['RANK']}: a process of a variant did not exit with 0: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -117,7 +117,6 @@ def run(words):
 
 def main():
     warnings.simplefilter("ignore", FutureWarning)  # NO_SHARD is deprecated
-    torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
     run_variants(run)
 

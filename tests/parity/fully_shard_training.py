@@ -82,7 +82,6 @@ def train(words, rank, mesh, tensors):
 
 
 def main():
-    torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
 

@@ -152,6 +152,7 @@ def fork(train, cell, rank, world, folder):
     if child:
         return child
     folder.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)  # as in forked_ranks.py, once in each forked process
     try:
         hooks_training.run(train, cell, rank, world, folder)
     except BaseException:

@@ -2,7 +2,7 @@
 
 Both sides run the same training. Outcome and bits must be equal, for every variant of the scenario
 model-parallel-parity and every rank: gathers, reduce-scatters and all-to-alls of torch's functional
-collectives, torch.distributed.nn's all-reduce, and the pipeline's schedule.
+collectives, torch.distributed.nn's all-reduce, tensor parallelism of DTensor, and the pipeline's schedule.
 
 model_parallel_parity.py TESTBED [OPTION...]: TESTBED is the program lockstep_testbed; options as in
 ddp_parity.py.

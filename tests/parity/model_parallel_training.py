@@ -1,5 +1,5 @@
 """One rank of the trainings of tests/testbed/model_parallel_parity.cc, with torch's collectives that
-autograd knows and torch.distributed.pipelining.
+autograd knows, its tensor parallelism and torch.distributed.pipelining.
 
 Started by forked_ranks.py: model_parallel_training.py FOLDER VARIANT... Every variant runs in a separate
 process, like those of ddp_training.py; its results go to FOLDER/<variant>/w<world>/rank-N.json.
@@ -12,11 +12,15 @@ import torch.distributed as dist
 from ddp_training import data_of, run_each
 from torch import nn
 from torch.distributed import _functional_collectives as collectives
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.nn.functional import all_reduce
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 STEPS = 3
 WIDTH = 4
+SPLIT_WIDTH = 12  # over 2 or 3 ranks
 MICRO_BATCHES = 3
 ROWS = 2  # of a micro-batch, or of a rank
 
@@ -26,6 +30,14 @@ class Layers(nn.Module):
         super().__init__()
         for i in range(count):
             self.add_module(f"layer{i}", nn.Linear(WIDTH, WIDTH))
+
+
+class SplitLayers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(WIDTH, WIDTH)
+        self.up = nn.Linear(WIDTH, SPLIT_WIDTH, bias=False)
+        self.down = nn.Linear(SPLIT_WIDTH, WIDTH, bias=False)
 
 
 def drawn(seed, rows):
@@ -79,11 +91,27 @@ def pipeline_steps(words, model):
     return run
 
 
+def split_steps(words, model):
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    parallelize_module(model, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+
+    def run(step):
+        hidden = model.first(drawn(1000 * step, ROWS)).tanh()  # of the same samples
+        model.down(model.up(hidden).tanh()).pow(2).mean().backward()
+
+    return run
+
+
+def own_part(tensor):
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
 def train(words, tensors):
     torch.manual_seed(7)
-    model = Layers(dist.get_world_size())
-    in_pipeline = "pipeline" in words
-    run = (pipeline_steps if in_pipeline else collective_steps)(words, model)
+    is_split, in_pipeline = "tensor-parallel" in words, "pipeline" in words
+    model = SplitLayers() if is_split else Layers(dist.get_world_size())
+    steps = split_steps if is_split else pipeline_steps if in_pipeline else collective_steps
+    run = steps(words, model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
     own = f"layer{dist.get_rank()}." if in_pipeline else ""
     named = [(name, one) for name, one in model.named_parameters() if name.startswith(own)]
@@ -92,10 +120,10 @@ def train(words, tensors):
         run(step)
         for name, parameter in named:
             if parameter.grad is not None:
-                tensors[f"{step}/0/pre_step/gradient/{name}"] = data_of(parameter.grad)
+                tensors[f"{step}/0/pre_step/gradient/{name}"] = data_of(own_part(parameter.grad))
         optimizer.step()
         for name, parameter in named:
-            tensors[f"{step}/0/post_step/parameter/{name}"] = data_of(parameter)
+            tensors[f"{step}/0/post_step/parameter/{name}"] = data_of(own_part(parameter))
 
 
 def run(variant):

@@ -131,7 +131,6 @@ def run(words):
 
 
 def main():
-    torch.set_num_threads(1)
     deepspeed.init_distributed("gloo", verbose=False)
     run_variants(run)
 

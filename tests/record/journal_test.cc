@@ -303,7 +303,9 @@ TEST_F(JournalFile, RefusesATableThatMeansNothing) {
   EXPECT_EQ(
       refusal_of_table("kind", ""),
       ":3:3: expected one of parameter, gradient, buffer, loss, memory, data, optimizer_state, "
-      "random_state, module_output, module_gradient, contribution, reduction, found nothing.");
+      "random_state, module_output, module_gradient, contribution, reduction, update, used_weight, "
+      "held_weight, found "
+      "nothing.");
   for (const std::string cell : {"", "x", "4x", "x4", "4x-6", "4,6", "4 x6", "scalars"}) {
     EXPECT_THAT(refusal_of_table("global_shape", csv_cell(cell)),
                 testing::HasSubstr(":3:6: expected sizes like 2x3, or scalar"))

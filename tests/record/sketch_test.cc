@@ -14,6 +14,7 @@
 
 #include "harness/record/measure.h"
 #include "harness/record/splitmix64.h"
+#include "tests/record/shape_with.h"
 #include "tests/refusal.h"
 #include "tests/temporary_folder.h"
 
@@ -27,7 +28,7 @@ Observation whole(const std::vector<std::int64_t>& shape, const char* dtype = "f
   tensor.name = "weight";
   tensor.dtype = dtype;
   tensor.global_shape = tensor.local_shape = shape;
-  tensor.offset.assign(shape.size(), 0);
+  tensor.offset = Shape(shape.size(), 0);
   return tensor;
 }
 
@@ -235,8 +236,8 @@ TEST(SketchOf, SeesAnExchangeAcrossLayoutsBeyondTheirRounding) {
     Sketch sum;
     for (const std::int64_t first : {0, 150, 300}) {
       Observation part = whole(shape);
-      part.offset[0] = first;
-      part.local_shape[0] = std::min<std::int64_t>(150, 400 - first);
+      part.offset = with(part.offset, 0, first);
+      part.local_shape = with(part.local_shape, 0, std::min<std::int64_t>(150, 400 - first));
       const auto begin = all.begin() + first * 250;
       sum += sketch_of_values(part, std::vector(begin, begin + part.local_shape[0] * 250));
     }
@@ -266,8 +267,9 @@ TEST(SketchOf, ShardsAddUpToTheWhole) {
     for (const bool is_second : {false, true}) {
       Observation shard = whole(shape);
       const std::int64_t cut = dimension == 0 ? 3 : 11;
-      shard.offset[dimension] = is_second ? cut : 0;
-      shard.local_shape[dimension] = is_second ? shape[dimension] - cut : cut;
+      shard.offset = with(shard.offset, dimension, is_second ? cut : 0);
+      shard.local_shape =
+          with(shard.local_shape, dimension, is_second ? shape[dimension] - cut : cut);
       std::vector<float> part;
       for (std::int64_t i = 0; i < shard.local_shape[0]; ++i) {
         for (std::int64_t j = 0; j < shard.local_shape[1]; ++j) {

@@ -124,6 +124,57 @@ TEST_F(StalledCalls, ThatAreMalformedAreRefused) {
     write_whole_file(folder_.path() / "stall.json", text);
     EXPECT_THROW(read_stall(folder_.path()), Error) << text;
   }
+  fs::remove(folder_.path() / "stall.json");
+  for (const std::string& text : {std::string(), std::string("[]"), answer_text(0, 7, "")}) {
+    write_whole_file(folder_.path() / "rank-0.ended.json", text);
+    EXPECT_THROW(stalled_calls({folder_.path()}), Error) << text;
+  }
+}
+
+/// What a rank notes at its end. `size`: of the call that it made last, number 8.
+std::string end_text(bool is_abort, int size, const std::string& more = "") {
+  std::string text =
+      answer_text(0, 7, call_text(7, true, 2) + "," + call_text(8, !is_abort, 3) + more);
+  const auto last = text.rfind(R"("elements": 4)");
+  text.replace(last, 13, fmt::format(R"("elements": {})", size));
+  text.insert(1, fmt::format(R"("is_abort": {}, "now_ns": 2000, )", is_abort));
+  return text;
+}
+
+TEST_F(StalledCalls, WithoutAStallAreThoseThatRanksNotedWhenOneAborted) {
+  write_whole_file(folder_.path() / "rank-0.ended.json", end_text(true, 4));
+  write_whole_file(folder_.path() / "rank-1.ended.json", end_text(false, 9));
+  const auto all = stalled_calls({folder_.path()});
+  EXPECT_THAT(numbers(all.at(0)), ElementsAre(0, 7, 8));
+  EXPECT_EQ(all.at(0).back().state, CollectiveState::entered);
+  EXPECT_EQ(all.at(0).back().entered_ns, 1995);
+  EXPECT_EQ(all.at(1).back().state, CollectiveState::failed);
+  EXPECT_EQ(all.at(1).back().elements, 9U);
+}
+
+TEST_F(StalledCalls, ThatAnEndedRankNeverMadeSayNothing) {
+  write_whole_file(folder_.path() / "rank-0.ended.json", end_text(true, 4));
+  write_whole_file(folder_.path() / "rank-1.ended.json",
+                   end_text(false, 4, "," + call_text(9, true, 3)));
+  const auto all = stalled_calls({folder_.path()});
+  EXPECT_THAT(numbers(all.at(1)), ElementsAre(0, 7, 8));
+}
+
+TEST_F(StalledCalls, OfAGroupWithARankThatNotedNothingAreNone) {
+  write_whole_file(folder_.path() / "rank-0.ended.json", end_text(true, 4));
+  EXPECT_THAT(numbers(stalled_calls({folder_.path()}).at(0)), ElementsAre(0));
+}
+
+TEST_F(StalledCalls, AreNoneIfErrorsEndedTheRanksAndNoneAborted) {
+  write_whole_file(folder_.path() / "rank-0.ended.json", end_text(false, 4));
+  write_whole_file(folder_.path() / "rank-1.ended.json", end_text(false, 9));
+  EXPECT_THAT(stalled_calls({folder_.path()}), IsEmpty());
+}
+
+TEST_F(StalledCalls, OfAStallCountMoreThanThoseOfTheEnd) {
+  write_whole_file(folder_.path() / "rank-0.ended.json", end_text(true, 4));
+  answers(0, answer_text(3, 7, call_text(7, false, 3)));
+  EXPECT_THAT(numbers(calls().at(0)), ElementsAre(0, 7));
 }
 
 TEST_F(StalledCalls, AreJoinedFromTheFoldersOfMachines) {

@@ -97,13 +97,15 @@ TEST(TensorBytes, GiveTheValuesOfTheSameTensorWithoutGaps) {
       const Strided tensor = drawn(random, item_size(dtype), 24);
       Observation part;
       part.dtype = name(dtype);
-      part.local_shape = part.global_shape = tensor.shape;
-      part.offset.assign(tensor.shape.size(), 0);
-      for (std::size_t d = 0; d < part.offset.size(); ++d) {
-        const auto offset = static_cast<std::int64_t>(random() % 3);
-        part.offset[d] = offset;
-        part.global_shape[d] += offset + static_cast<std::int64_t>(random() % 2);
+      part.local_shape = tensor.shape;
+      Shape offsets;
+      Shape of_whole;
+      for (const std::int64_t size : tensor.shape) {
+        offsets.push_back(static_cast<std::int64_t>(random() % 3));
+        of_whole.push_back(size + offsets.back() + static_cast<std::int64_t>(random() % 2));
       }
+      part.offset = offsets;
+      part.global_shape = of_whole;
       Observation expected = part;
       const Sketch of_expected = measure_and_sketch(expected, tensor.in_order());
       SCOPED_TRACE(testing::Message() << name(dtype) << ", " << draw);
@@ -136,7 +138,7 @@ TEST(TensorBytes, OfAnEmptyPartAreNoRunsWhateverItsSizesAre) {
                                                  std::vector{std::int64_t{0}, kLarge, kLarge}}) {
     Observation part;
     part.global_shape = part.local_shape = shape;
-    part.offset.resize(shape.size());
+    part.offset = Shape(shape.size(), 0);
     EXPECT_EQ(element_count(shape), 0);
     EXPECT_TRUE(runs_of(part).empty());
   }

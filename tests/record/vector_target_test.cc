@@ -16,6 +16,7 @@
 #include "harness/record/measure.h"
 #include "harness/record/scalar_target.h"
 #include "harness/record/statistics.h"
+#include "tests/record/shape_with.h"
 
 namespace lockstep {
 namespace {
@@ -149,11 +150,11 @@ TEST_F(VectorTargets, GiveTheSameHoweverThePassIsCut) {
   }
 }
 
-Observation whole(std::vector<std::int64_t> shape, DType dtype) {
+Observation whole(const Shape& shape, DType dtype) {
   Observation tensor;
   tensor.dtype = name(dtype);
-  tensor.offset.assign(shape.size(), 0);
-  tensor.global_shape = tensor.local_shape = std::move(shape);
+  tensor.offset = Shape(shape.size(), 0);
+  tensor.global_shape = tensor.local_shape = shape;
   return tensor;
 }
 
@@ -174,8 +175,8 @@ TEST_F(VectorTargets, ShardsAddUpToTheWhole) {
         std::int64_t non_finite = 0;
         for (const bool is_second : {false, true}) {
           Observation shard = matrix;
-          shard.offset[1] = is_second ? cut : 0;
-          shard.local_shape[1] = is_second ? kColumns - cut : cut;
+          shard.offset = with(shard.offset, 1, is_second ? cut : 0);
+          shard.local_shape = with(shard.local_shape, 1, is_second ? kColumns - cut : cut);
           std::vector<std::byte> part;
           for (std::int64_t row = 0; row < kRows; ++row) {
             const auto first = bytes.begin() +

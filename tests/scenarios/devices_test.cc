@@ -64,7 +64,7 @@ class Devices : public testing::Test {
   std::set<std::string> placement(const std::string& variant, int rank) const {
     std::set<std::string> places;
     for (const Observation& row : read_journal(journal(variant, rank)).observations) {
-      if (row.name.starts_with("weights on ")) places.insert(row.name);
+      if (row.name->starts_with("weights on ")) places.insert(row.name);
     }
     return places;
   }

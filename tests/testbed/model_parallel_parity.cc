@@ -1,6 +1,7 @@
 // The small trainings that tests/parity/model_parallel_parity.py runs with Python's collectives
-// that autograd knows, and with its pipeline. Both sides must agree in bits. The name of a variant
-// is its words, joined by "+"; the Python side reads them from the folders of a run.
+// that autograd knows, its tensor parallelism and its pipeline. Both sides must agree in bits. The
+// name of a variant is its words, joined by "+"; the Python side reads them from the folders of a
+// run.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/randn.h>
@@ -14,6 +15,7 @@
 #include "harness/train/optim/optimizer.h"
 #include "harness/train/rank/rank.h"
 #include "harness/train/sharded/pipeline.h"
+#include "harness/train/sharded/tensor_parallel.h"
 #include "tests/parity/parity_scenario.h"
 
 namespace lockstep {
@@ -22,7 +24,8 @@ namespace {
 
 constexpr std::int64_t kWidth = 4;
 constexpr std::int64_t kMicroBatches = 3;
-constexpr std::int64_t kRows = 2;  // of a micro-batch, or of a rank
+constexpr std::int64_t kRows = 2;         // of a micro-batch, or of a rank
+constexpr std::int64_t kSplitWidth = 12;  // over 2 or 3 ranks
 constexpr double kLearningRate = 0.1;
 
 /// A layer for each rank.
@@ -37,6 +40,20 @@ struct Layers : Module {
   at::Tensor forward(const at::Tensor& input) override { return (*all[0])(input); }
 
   std::vector<std::shared_ptr<Linear>> all;
+};
+
+/// Megatron's MLP behind a layer that every rank has whole: one matrix is cut by rows, the next by
+/// columns.
+struct SplitLayers : Module {
+  SplitLayers() {
+    const at::Generator generator = cpu_generator(7);
+    first = register_module("first", std::make_shared<Linear>(kWidth, kWidth, generator));
+    up = register_module("up", std::make_shared<Linear>(kWidth, kSplitWidth, generator, false));
+    down = register_module("down", std::make_shared<Linear>(kSplitWidth, kWidth, generator, false));
+  }
+  at::Tensor forward(const at::Tensor& input) override { return (*first)(input); }
+
+  std::shared_ptr<Linear> first, up, down;
 };
 
 at::Tensor drawn(std::int64_t seed, std::int64_t rows) {
@@ -105,19 +122,38 @@ void train_in_pipeline(Rank& rank) {
   });
 }
 
+void train_split_layers(Rank& rank) {
+  SplitLayers model;
+  TensorParallel parts(model, {{"up.weight", 0}, {"down.weight", 1}}, rank.group());
+  Sgd optimizer(parts.parameters(), kLearningRate);
+  rank.train([&](std::int64_t step) {
+    parts.zero_grad();
+    const at::Tensor hidden =
+        (*model.first)(drawn(1000 * step, kRows)).tanh();  // of the same samples
+    const at::Tensor partial =
+        (*model.down)((*model.up)(copied_to_ranks(rank.group(), hidden)).tanh());
+    sum_on_all_ranks(rank.group(), partial).pow(2).mean().backward();
+    rank.observe_gradients(Phase::pre_step, parts);
+    optimizer.step();
+    rank.observe_parameters(Phase::post_step, parts);
+  });
+}
+
 void train(Rank& rank) {
   rank.at_branch();
+  if (rank.has("tensor-parallel")) return train_split_layers(rank);
   rank.has("pipeline") ? train_in_pipeline(rank) : train_with_collectives(rank);
 }
 
 }  // namespace
 
 Scenario model_parallel_parity() {
-  return parity_scenario("Small trainings of a model that is divided over ranks.",
-                         {variant_of_words({"all-reduce"}), variant_of_words({"gather-scatter"}),
-                          variant_of_words({"all-to-all"}), variant_of_words({"pipeline"}),
-                          variant_of_words({"pipeline", "two-runs"})},
-                         train);
+  return parity_scenario(
+      "Small trainings of a model that is divided over ranks.",
+      {variant_of_words({"all-reduce"}), variant_of_words({"gather-scatter"}),
+       variant_of_words({"all-to-all"}), variant_of_words({"tensor-parallel"}),
+       variant_of_words({"pipeline"}), variant_of_words({"pipeline", "two-runs"})},
+      train);
 }
 
 }  // namespace lockstep

@@ -17,11 +17,11 @@ TEST(JobExecution, IsThatOfAllRanks) {
   const TemporaryFolder folder;
   write_text(folder.path() / "rank-0.execution.json",
              R"({"roots": ["/x"], "files": {"/x/a.py": "1"}, "seed": 7, "device": "CPU",
-                 "versions": {"torch": "2.11.0"}, "peak_bytes": 100,
+                 "versions": {"torch": "2.11.0"},
                  "lines": {"/x/a.py": {"code": [1, 2, 5], "executed": [1]}}})");
-  write_text(folder.path() / "rank-1.execution.json",
-             R"({"roots": ["/x"], "files": {"/x/b.py": "2"}, "peak_bytes": 300,
-                 "peak_device_bytes": 5, "lines": {"/x/a.py": {"code": [1], "executed": [2]}}})");
+  write_text(
+      folder.path() / "rank-1.execution.json",
+      R"({"roots": ["/x"], "files": {"/x/b.py": "2"}, "lines": {"/x/a.py": {"code": [1], "executed": [2]}}})");
   const JobExecution all = read_execution(folder.path());
   EXPECT_TRUE(all.is_known);
   EXPECT_THAT(all.digests, ElementsAre(Pair("/x/a.py", "1"), Pair("/x/b.py", "2")));
@@ -29,8 +29,6 @@ TEST(JobExecution, IsThatOfAllRanks) {
   EXPECT_THAT(all.versions, ElementsAre(Pair("torch", "2.11.0")));
   EXPECT_THAT(all.devices, ElementsAre("CPU"));
   EXPECT_EQ(all.seed, 7);
-  EXPECT_EQ(all.peak_bytes, 300);
-  EXPECT_EQ(all.peak_device_bytes, 5);
   EXPECT_THAT(all.lines.at("/x/a.py").code, ElementsAre(1, 2, 5));
   EXPECT_THAT(all.lines.at("/x/a.py").executed, ElementsAre(1, 2));
 }
@@ -44,13 +42,12 @@ TEST(JobExecution, LeavesOutWhatIsOfAnotherKind) {
   EXPECT_FALSE(read_execution(folder.path()).is_known);
   write_text(folder.path() / "rank-2.execution.json",
              R"({"roots": "x", "files": {"/x/c.py": 3}, "versions": [1], "device": 4,
-                 "peak_bytes": "many", "seed": 1.5,
+                 "seed": 1.5,
                  "lines": {"/x/a.py": 3, "/x/b.py": {"code": ["a"]}}})");
   const JobExecution all = read_execution(folder.path());
   EXPECT_TRUE(all.is_known);
   EXPECT_THAT(all.digests, IsEmpty());
   EXPECT_THAT(all.lines.at("/x/b.py").code, IsEmpty());
-  EXPECT_FALSE(all.peak_bytes);
   EXPECT_FALSE(all.seed);
 }
 

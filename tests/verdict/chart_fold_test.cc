@@ -173,6 +173,18 @@ TEST(ChartFold, CountsTensorsOfTwoRanksAndThoseThatOneLacks) {
 }
 
 /// The other rank hangs, so there is nothing to have drifted from.
+/// In its colours, ranks would agree there.
+TEST(ChartFold, MapsNoStepThatOneRankAloneObserved) {
+  ChartedJob job(2);
+  for (std::int64_t step = 1; step <= 4; ++step) {
+    job.observe(1, step, "a", 1);
+    if (step < 4) job.observe(0, step, "a", 1);
+  }
+  job.write();
+  EXPECT_EQ(job.charts().agreement.first_step, 1);
+  EXPECT_EQ(job.charts().agreement.last_step, 3);
+}
+
 TEST(ChartFold, HasNoDriftInAStepOfOneRank) {
   ChartedJob job(2);
   write_without_rank_1_in_step_3(job);

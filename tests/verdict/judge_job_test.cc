@@ -358,10 +358,28 @@ TEST(GradientsOfAJob, ThatCannotBeComparedAreJudgedByTheParameters) {
   }
 }
 
+/// As whole tensors they are observed on.
+TEST(GradientsOfAJob, ThatWereSummandsHaveNotEnded) {
+  Job job(2);
+  job.record().claims = {kAgree, agree_across_ranks(Kind::parameter, Phase::post_step)};
+  for (int rank = 0; rank < 2; ++rank) {
+    for (std::int64_t step = 1; step <= 3; ++step) {
+      Observation& row = job.files().add(rank, step, "w", {1, 2});
+      if (step == 1) make_summand(rank, row);
+      job.files().add(rank, step, "other", {1, 2});
+      job.observe_parameter(rank, step);
+    }
+  }
+  job.write();
+  const JobRecord judged = job.judged();
+  EXPECT_EQ(verdict_of(judged), Verdict::holds);
+  EXPECT_TRUE(judged.coverage.until.empty()) << judged.coverage.until[0].example;
+}
+
 /// Gradients that nobody has say nothing, and neither do parameters alone.
 TEST(GradientsOfAJob, ThatDoNotExistAreNotJudgedByTheParameters) {
   const JobRecord judged = judged_by_parameters([](int, Observation& row) {
-    row.dtype.clear();
+    row.dtype = {};
     row.not_comparable = "undefined: no gradient";
   });
   EXPECT_EQ(verdict_of(judged), Verdict::undecided);
@@ -573,6 +591,7 @@ TEST(JobOfPeriodicAgreement, IsInLockstepIfNoRunOfStepsApartIsTooLong) {
   const JobRecord judged = judged_by_period(every(1, 10), {2, 3, 5, 6, 8, 9});
   EXPECT_EQ(verdict_of(judged), Verdict::holds) << judged.results[0].reason;
   EXPECT_EQ(judged.results[0].comparisons, 10);
+  EXPECT_THAT(heading_of(judged), testing::StartsWith("in lockstep every 3 steps: "));
 }
 
 TEST(JobOfPeriodicAgreement, HasFailedInTheStepInWhichItHadToAgree) {

@@ -81,6 +81,20 @@ class Symptoms : public testing::Test {
   bool has_reference_ = true;
 };
 
+TEST_F(Symptoms, OfRanksThatHoldTheSameWhereEachShouldHaveItsOwn) {
+  constexpr LiteralEvidence::Tensor kState{Kind::random_state, Phase::post_step, 0};
+  claims_.push_back(differ_across_ranks(Kind::random_state, Phase::post_step));
+  right_steps(1, 2);
+  for (int rank = 0; rank < 2; ++rank) {
+    files_.add(rank, 1, "loader", {static_cast<float>(rank)}, kState);
+    files_.add(rank, 2, "loader", {7}, kState);
+  }
+  const Symptom same = symptom();
+  EXPECT_EQ(same.kind, SymptomKind::agree_but_wrong);
+  EXPECT_EQ(same.wrong_step, 2);
+  EXPECT_EQ(same.text, "ranks hold the same random states from step 2 on: loader");
+}
+
 TEST_F(Symptoms, AreRightWhereEveryClaimHolds) {
   right_steps(1, 2);
   const Symptom found = symptom();

@@ -1,13 +1,14 @@
 """Trainings whose gradients meet no reduction, or whose ranks step otherwise, and healthy twins of them, each observed
 into a folder of its name: causes.py OUT CASE..."""
 
-import os
-import sys
+import contextlib
+import copy
 
-import lockstep
+from observed_cases import observe_cases
 from torch import nn
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.join import Join
 
 STEPS = 6
 
@@ -16,13 +17,18 @@ class Net(nn.Module):
     def __init__(self):
         super().__init__()
         self.first, self.second, self.head = nn.Linear(8, 16), nn.Linear(16, 16), nn.Linear(16, 4)
-        self.extra = None
+        self.extra, self.experts = None, {}
+
+    def loss(self, rows):
+        return self(rows).pow(2).mean()
 
     def __len__(self):  # so it is false where a truth is asked for
         return 0
 
     def forward(self, rows):
         rows = torch.tanh(self.second(torch.tanh(self.first(rows))))
+        for expert in self.experts.values():
+            rows = rows + expert(rows)
         return self.head(rows if self.extra is None else rows + self.extra(rows))
 
 
@@ -35,6 +41,11 @@ def loss_of(forward, rows, last):
     return (output if last is None else last(output)).pow(2).mean()
 
 
+def loss_of_parts(net, rows):
+    rows = torch.tanh(net.first(rows))  # the line of parts
+    return net.head(torch.tanh(net.second(rows))).pow(2).mean()
+
+
 def reduce_by_hand(parameters):
     for parameter in parameters:
         dist.all_reduce(parameter.grad)
@@ -43,67 +54,148 @@ def reduce_by_hand(parameters):
 
 def wrapped(net, case):
     if case.startswith("shards"):
+        from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
-        return fully_shard(net)
+        if case in ("shards-outside", "shards-order"):
+            return fully_shard(net)
+        return fully_shard(net, mesh=init_device_mesh("cpu", (2, 1), mesh_dim_names=("replicate", "shard")))
     if case == "ignored":  # parts that each rank has for itself
         nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(
             net, ["second.weight", "second.bias"])
-    return nn.parallel.DistributedDataParallel(net)
+    if case.startswith("unwrapped"):
+        return net
+    if case.startswith("alone"):
+        groups = [dist.new_group([rank]) for rank in range(dist.get_world_size())]
+        return nn.parallel.DistributedDataParallel(net, process_group=groups[dist.get_rank()])
+    if case == "adapter-alone":
+        return nn.parallel.DistributedDataParallel(net, find_unused_parameters=True)
+    if case == "wrapped-again":
+        nn.parallel.DistributedDataParallel(net)
+    return nn.parallel.DistributedDataParallel(net)  # the line of the wrapper
 
 
 def backward(step, model, net, last, case):
-    is_bypass = case in ("bypass", "bypass-reduced") or case == "late-bypass" and step >= 4
+    if case == "shards-off":
+        model.set_requires_all_reduce(False)
+    if case == "shards-accumulated":
+        model.set_requires_gradient_sync(False)
+        loss_of(model, batch(step), last).backward()
+        model.set_requires_gradient_sync(True)
+    if case == "parts":
+        return loss_of_parts(net, batch(step)).backward()
+    if case == "method":
+        return model.module.loss(batch(step)).backward()  # the line of the method
+    if case == "method-metrics":
+        dist.all_reduce(torch.ones(1))
+        return model.module.loss(batch(step)).backward()
+    is_bypass = (case in ("bypass", "bypass-reduced", "bypass-evaluated")
+                 or case.startswith("late-bypass") and step >= 4)
     forward = model.module if is_bypass else net if case == "other-reference" else model
-    if case in ("no-sync", "accumulation"):
+    is_micro_batch = case == "every-micro-batch" and step % 2 == 1
+    if case in ("no-sync", "accumulation") or is_micro_batch:
         with model.no_sync():
             loss_of(model, batch(step), last).backward()
-    if case != "no-sync":
+    if case != "no-sync" and not is_micro_batch:
         loss_of(forward, batch(step), last).backward()
+    return None
 
 
 def train(case):
     torch.manual_seed(0)
     net, last = Net(), nn.Linear(4, 4) if "outside" in case else None
     net.second.requires_grad_(case != "unfrozen")
+    if case == "experts" or case == "expert-of-one" and dist.get_rank() == 0:
+        torch.manual_seed(dist.get_rank())
+        net.experts = nn.ModuleDict({str(dist.get_rank()): nn.Linear(16, 16)})
+        names = ["experts.%d.%s" % (dist.get_rank(), part) for part in ("weight", "bias")]
+        nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(net, names)
+    if "order" in case:
+        names = ["0", "1"] if dist.get_rank() == 0 else ["1", "0"]
+        net.experts = nn.ModuleDict({name: nn.Linear(16, 16) for name in names})
+    before = list(net.parameters())
+    if case == "stale-copy":
+        net = copy.deepcopy(net)
+    if case == "part-stale":
+        net.head = nn.Linear(16, 4)
     model = wrapped(net, case)
+    delta = nn.Parameter(torch.zeros(4, 8)) if case == "attack" else None
+    average = copy.deepcopy(net) if case == "averaged" else None
     if case.startswith("adapter"):
         torch.manual_seed(dist.get_rank() if case == "adapter-apart" else 0)
         net.extra = nn.Linear(16, 16)
     net.second.requires_grad_(True)
+    if case == "adapter-alone":  # as adapters do with their base
+        net.requires_grad_(False)
+        net.extra.requires_grad_(True)
     held = [*model.parameters(), *(last.parameters() if last else [])]
+    if case in ("shards-stale", "stale-copy", "part-stale"):
+        held = before
+    if case == "head-alone":  # the others have gradients, which nobody wants
+        held = list(net.head.parameters())
+    if delta is not None:
+        held = [delta]
     rate = 0.1 if case == "rate" and dist.get_rank() == 1 else 0.05
-    optimizer = torch.optim.SGD(held, rate)
+    optimizer = torch.optim.SGD(held, rate)  # the line of the optimizer
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3) if "schedule" in case else None
     plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1) if case == "plateau" else None
     for step in range(1, STEPS + 1):
+        if case == "gone" and step == 4:
+            model = net
         optimizer.zero_grad()
+        if case in ("bypass-evaluated", "late-bypass-evaluated"):
+            with torch.no_grad():
+                loss_of(model, batch(step), last)
         if case == "evaluated" or case == "eval-on-one" and step >= 4 and dist.get_rank() == 1:
             model.eval()  # after an evaluation
         if case == "evaluated":
             model.train()
         if case == "head-in-eval" and dist.get_rank() == 0:
             net.second.eval()
-        backward(step, model, net, last, case)
-        if case == "bypass-reduced":
+        if delta is not None:
+            loss_of(model, batch(step) + delta, last).backward()
+            reduce_by_hand(held)
+        else:
+            backward(step, model, net, last, case)
+        if case in ("bypass-reduced", "unwrapped-reduced", "alone-reduced"):
             reduce_by_hand(held)
         if case == "adapter-reduced":
             reduce_by_hand(net.extra.parameters())
+        if case == "unwrapped-half":
+            reduce_by_hand(held[:3])
         if case == "ignored":
             reduce_by_hand(net.second.parameters())
         optimizer.step()
+        if case == "written" and step == 3 and dist.get_rank() == 1:
+            with torch.no_grad():
+                net.head.weight.clamp_(-0.1, 0.1)
+        if average is not None:
+            for mine, own in zip(average.parameters(), net.parameters()):
+                mine.data.lerp_(own.data, 0.1)
         if case == "schedule" or case == "schedule-of-one" and dist.get_rank() == 0:
             schedule.step()
         if case == "plateau":  # each rank judges a loss of its own
             plateau.step(step if dist.get_rank() == 0 else -step)
 
 
-torch.set_num_threads(1)
-dist.init_process_group("gloo")
-out, cases = sys.argv[1], sys.argv[2:]
-for case in cases:
-    dist.barrier()  # all have left the job before
-    lockstep.watch(out=os.path.join(out, case))
-    train(case)
-    lockstep.stop()
-dist.destroy_process_group()
+def train_uneven(case):
+    """Rank 1 has fewer batches in both epochs, and joins."""
+    torch.manual_seed(0)
+    rank, passes = dist.get_rank(), 2 if case in ("join-accumulated", "join-reduced-twice") else 1
+    model = nn.parallel.DistributedDataParallel(Net())
+    optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9 if case == "join-momentum" else 0.0)
+    for epoch in range(2):
+        with model.join() if epoch == 0 else Join([model]):
+            for step in range(STEPS - 2 * rank):
+                optimizer.zero_grad()
+                for part in range(passes):
+                    is_kept = case == "join-accumulated" and part == 0
+                    with model.no_sync() if is_kept else contextlib.nullcontext():
+                        loss_of(model, batch(100 * epoch + 10 * step + part), None).backward()
+                if case == "join-scaled" and (rank, epoch, step) == (1, 1, 1):
+                    for parameter in model.parameters():
+                        parameter.grad *= 1.5
+                optimizer.step()
+
+
+observe_cases(lambda case: (train_uneven if case.startswith("join") else train)(case))

@@ -135,14 +135,20 @@ const std::vector<Hang>& hangs() {
        "ddp",
        "",
        1,
-       {"aborted at its all_reduce in main (hanging_training.py:"}},
+       {"FAILED: ranks disagree on the size of collective 9 of the group world in step 3: rank 0 "
+        "calls "
+        "allreduce float [4] at hanging_training.py:",
+        "rank 1 calls allreduce float [400000] at hanging_training.py:",
+        "aborted at its all_reduce in main (hanging_training.py:"}},
       {"branch_of_one_rank",
        "branch",
        "by_hand",
        "",
        1,
-       {"aborted at its all_reduce in main (" +
-        fs::path(at("# in a branch of rank 0")).filename().string()}},
+       {"FAILED: ranks disagree on the size of collective 13 of the group world in step 3: rank 0 "
+        "calls allreduce float [1] at hanging_training.py:",
+        "aborted at its all_reduce in main (" +
+            fs::path(at("# in a branch of rank 0")).filename().string()}},
       // Healthy ones.
       {"evaluates_on_one_rank", "evaluates", "ddp", "", 0, {"in lockstep: 4 of 4 parameters"}},
       {"checkpoints", "checkpoints", "ddp", "--on-stall kill", 0, {"in lockstep: 4 of 4"}},

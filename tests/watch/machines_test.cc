@@ -85,6 +85,11 @@ void expect_hang(const fs::path& folder) {
   EXPECT_THAT(whole.out, Not(HasSubstr("elsewhere")));
 }
 
+/// What ranks wrote that the script had to end.
+std::string stacks_in(const fs::path& folder) {
+  return run_shell(fmt::format("tail -n 40 {}/*/*/*/rank-*.stacks", folder.string())).out;
+}
+
 // One test, because ctest counts those that may skip themselves one by one, and the jobs run at the
 // same time.
 TEST(JobOnTwoMachines, IsJudgedAsAWhole) {
@@ -97,9 +102,10 @@ TEST(JobOnTwoMachines, IsJudgedAsAWhole) {
   auto asleep = start(run_by_torchrun, "asleep", "asleep", "--on-stall kill");
   const Outcome in_lockstep = healthy.get(), differing = apart.get(), hanging = asleep.get();
   if (in_lockstep.status == kSkipped) GTEST_SKIP() << "network namespaces cannot be made here";
-  EXPECT_EQ(in_lockstep.status, 0) << in_lockstep.err;
-  EXPECT_EQ(differing.status, 0) << differing.err;  // no machine sees both ranks
-  EXPECT_EQ(hanging.status, 1) << hanging.err;
+  ASSERT_EQ(in_lockstep.status, 0) << in_lockstep.err << stacks_in(folder.path());
+  // No machine sees both ranks.
+  ASSERT_EQ(differing.status, 0) << differing.err << stacks_in(folder.path());
+  ASSERT_EQ(hanging.status, 1) << hanging.err << stacks_in(folder.path());
   expect_lockstep_together_only(folder.path());
   expect_difference(folder.path());
   expect_no_mixture(folder.path());

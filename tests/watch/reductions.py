@@ -1,15 +1,16 @@
 """Trainings whose gradients are reduced rightly or wrongly, each observed into a folder of its name:
-reductions.py OUT CASE... Names of cases are words: "ddp missing adamw". The first one says who reduces."""
+reductions.py OUT CASE... Names of cases are words: "ddp missing adamw". The first one says who reduces: shards, and pairs
+of replicas of these, by fully_shard. "drawn 7": a healthy training that is drawn from the seed 7."""
 
 import contextlib
-import os
-import sys
+import random
 
-import lockstep
+from observed_cases import observe_cases
 from torch import nn
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.utils.checkpoint import checkpoint
 
 STEPS = 4
 
@@ -21,16 +22,21 @@ class Net(nn.Module):
         super().__init__()
         self.first, self.norm, self.head = nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, 4)
         self.part = nn.Linear(16, 16)
-        self.gate = nn.Parameter(torch.ones(()))
+        self.gate = nn.Parameter(torch.ones(1))
+        self.calls, self.recomputes = 1, False
 
     def forward(self, rows, uses_part=True):
         rows = torch.tanh(self.norm(self.first(rows))) * self.gate
-        return self.head(rows + self.part(rows) if uses_part else rows)
+        for _ in range(self.calls if uses_part else 0):
+            rows = rows + (checkpoint(self.part, rows, use_reentrant=False) if self.recomputes else self.part(rows))
+        return self.head(rows)
 
 
 class Case:
     def __init__(self, words):
         self.words = words.split()
+        if self.words[0] == "drawn":
+            self.words = drawn(int(self.words[1]))
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         self.generator = torch.Generator().manual_seed(self.rank if "same" not in self.words else 0)
         self.half = dist.new_group([0, 1])  # made by all
@@ -87,7 +93,8 @@ class Case:
                 gradient.copy_(summand / 10)
             elif "nothing" not in self:
                 dist.all_reduce(gradient)
-            if "sum" not in self and "broadcast" not in self:
+            is_sum = "sum" in self or "sum-of-one" in self and parameter.dim() == 2 and len(parameter) == 4
+            if not is_sum and "broadcast" not in self:
                 gradient /= self.ranks
 
     def after_reduction(self, net):
@@ -115,6 +122,27 @@ class Case:
         return squares.mean()
 
 
+def drawn(seed):
+    """Words of a training that reduces rightly."""
+    draw = random.Random(seed)
+
+    def some(*words):
+        return [word for word in words if draw.random() < 0.3]
+
+    engine = draw.choice(["ddp", "hand", "shards", "pairs"])
+    words = [engine] + some("adamw", "keep", "tokens", "accumulation") + draw.choice([[], ["clip"], ["clip-value"]])
+    if engine == "ddp":
+        words += some("view", "mask", "noise") + draw.choice([[], ["fp16"], ["bf16-hook"], ["hook-sum"]])
+        words += draw.choice([[], ["unused"], [] if "accumulation" in words else ["static"]])  # torch fails with both
+        words += draw.choice([[], ["autocast", "scaler"], ["bfloat16"]])
+    elif engine == "hand":
+        words += some("sum", "mask", "noise", "unused", "same") + draw.choice([[], ["autocast", "scaler"], ["bfloat16"]])
+    else:
+        words += some("mixed", "float-sums", "frozen", "tied", "repeated", "recomputed", "factor", "offload", "same")
+        words += some("each") if engine == "shards" else some("replicas-later")
+    return words
+
+
 def optimizer_of(case, net):
     kind = torch.optim.AdamW if "adamw" in case else torch.optim.SGD
     return kind(net.parameters(), 0.01)
@@ -125,7 +153,16 @@ def train(case):
     net = Net()
     if "bfloat16" in case:
         net = net.to(torch.bfloat16)
-    model = net
+    net.calls, net.recomputes = 2 if "repeated" in case else 1, "recomputed" in case
+    if "frozen" in case:
+        net.part.requires_grad_(False)
+    if "tied" in case:
+        net.norm.bias = net.norm.weight
+    model, shards = net, None
+    if "shards" in case or "pairs" in case:
+        import reduced_shards as shards
+
+        shards.divide(net, case)
     if "ddp" in case:
         model = nn.parallel.DistributedDataParallel(
             net, find_unused_parameters="unused" in case, gradient_as_bucket_view="view" in case,
@@ -143,6 +180,8 @@ def train(case):
             optimizer.zero_grad(set_to_none="keep" not in case)
             for number in range(1, passes + 1):
                 synced = 1 if "early" in case else passes
+                if shards is not None:
+                    shards.set_sync(net, case, step, number, passes)
                 with model.no_sync() if "ddp" in case and number != synced else contextlib.nullcontext():
                     with torch.autocast("cpu", torch.bfloat16, enabled="autocast" in case):
                         loss = case.loss(model, net, step)
@@ -156,12 +195,4 @@ def train(case):
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    out, cases = sys.argv[1], sys.argv[2:]
-    for words in cases:
-        dist.barrier()  # all have left the job before
-        lockstep.watch(out=os.path.join(out, words.replace(" ", "-")))
-        train(Case(words))
-        lockstep.stop()
-    dist.destroy_process_group()
+    observe_cases(lambda words: train(Case(words)))

@@ -770,11 +770,13 @@ def group_of_one():
 
 def averaging(module, last_step=STEPS * 2):
     """A training that averages the parameters after steps 1, 4, 7 and 10, as LocalSGD does."""
-    averager = PeriodicModelAverager(period=3)
 
     def average(step):
-        if step <= last_step:
-            averager.average_parameters(module.parameters())
+        if step <= last_step and step % 3 == 1:
+            with torch.no_grad():
+                for parameter in module.parameters():
+                    dist.all_reduce(parameter)
+                    parameter /= dist.get_world_size()
 
     return train(module, torch.optim.SGD(module.parameters(), lr=0.1), after_step=average,
                  steps=STEPS * 2)
@@ -796,6 +798,17 @@ def local_sgd_begins_apart():
 def local_sgd_unsaid():
     """Nothing says that the ranks may differ between."""
     return averaging(model())
+
+
+def local_sgd_by_averager(averages=True):
+    """Torch's averager says after how many steps ranks agree."""
+    module, averager = model(), PeriodicModelAverager(period=3)
+    after_step = (lambda step: averager.average_parameters(module.parameters())) if averages else None
+    return train(module, torch.optim.SGD(module.parameters(), lr=0.1), after_step=after_step, steps=STEPS * 2)
+
+
+def averager_not_called():
+    return local_sgd_by_averager(averages=False)
 
 
 for case in local_sgd, local_sgd_stops, local_sgd_begins_apart:
@@ -846,14 +859,15 @@ def unmarked_shards():
 HEALTHY = [ddp_sgd, ddp_adamw_foreach, ddp_adamw_fused, custom_optimizer, accumulation, frozen, batch_norm,
            dropout, autocast_with_scaler, fully_shard_uneven, fsdp1, fsdp1_flat, tensor_parallel,
            zero_redundancy, compiled_step, optimizer_in_backward, closure, two_optimizers, pipeline,
-           data_loader, captured, checkpoint_and_evaluation, replicas_computed, local_sgd, everything_else,
+           data_loader, captured, checkpoint_and_evaluation, replicas_computed, local_sgd, local_sgd_by_averager,
+           everything_else,
            parameter_replaced, trained_one_after_another, surroundings, probe_of_rank_0, sequence_parallel,
            sparse_gradient, closure_clears, pipeline_of_a_whole_model, held_in_another_module,
            perturbation_taken_back]
 FAULTY = [loss_on_unwrapped_module, gradient_scaled, element_flipped, gradients_scaled_by_little, nan_on_one_rank,
           unfrozen_on_one_rank, stale_parameters, skipped_step, wrong_seed, layer_not_reduced,
           group_of_one, unmarked_shards, hook_fails, local_sgd_stops, local_sgd_begins_apart,
-          local_sgd_unsaid, replaced_and_not_reduced, frozen_part_differs, threads_step,
+          local_sgd_unsaid, averager_not_called, replaced_and_not_reduced, frozen_part_differs, threads_step,
           sequence_parallel_not_reduced, held_in_another_module_not_reduced]
 
 

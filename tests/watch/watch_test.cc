@@ -138,12 +138,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Healthy{"two_optimizers", 8, 8, 12}, Healthy{"pipeline", 4, 0},
                     Healthy{"data_loader"}, Healthy{"captured"},
                     Healthy{"checkpoint_and_evaluation"}, Healthy{"replicas_computed"},
-                    Healthy{"local_sgd", 4, 4, 12, 3}, Healthy{"everything_else", 6, 6},
-                    Healthy{"parameter_replaced"}, Healthy{"trained_one_after_another", 8, 8},
-                    Healthy{"surroundings"}, Healthy{"probe_of_rank_0"},
-                    Healthy{"sequence_parallel", 6, 3}, Healthy{"sparse_gradient", 3, 3},
-                    Healthy{"closure_clears"}, Healthy{"pipeline_of_a_whole_model", 4, 0},
-                    Healthy{"held_in_another_module"}, Healthy{"perturbation_taken_back"}),
+                    Healthy{"local_sgd", 4, 4, 12, 3}, Healthy{"local_sgd_by_averager", 4, 4, 12},
+                    Healthy{"everything_else", 6, 6}, Healthy{"parameter_replaced"},
+                    Healthy{"trained_one_after_another", 8, 8}, Healthy{"surroundings"},
+                    Healthy{"probe_of_rank_0"}, Healthy{"sequence_parallel", 6, 3},
+                    Healthy{"sparse_gradient", 3, 3}, Healthy{"closure_clears"},
+                    Healthy{"pipeline_of_a_whole_model", 4, 0}, Healthy{"held_in_another_module"},
+                    Healthy{"perturbation_taken_back"}),
     name_of);
 
 /// A planted fault and the first finding that it has to give.
@@ -187,6 +188,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"replaced_and_not_reduced"},
                     Fault{"sequence_parallel_not_reduced", Kind::gradient, 1, "0.weight"},
                     Fault{"held_in_another_module_not_reduced", Kind::gradient, 1, "0.weight"},
+                    Fault{"averager_not_called", Kind::parameter, 4, "0.weight"},
                     // Ranks agree before step 5, and not in 6, 7 and 8.
                     Fault{"local_sgd_stops", Kind::parameter, 8, "0.weight", 3}),
     name_of_fault);
@@ -251,7 +253,11 @@ TEST(CollectivesOfAJob, AreCountedByTheSizeOfTheirGroups) {
   EXPECT_THAT(said("group_of_one"), HasSubstr("step 2: 3 over 1 of 2 ranks"));
   EXPECT_THAT(said("loss_on_unwrapped_module"),
               HasSubstr("no collective was called before the update of step 2"));
-  EXPECT_THAT(said("skipped_step"), HasSubstr("step 3: 2 over 2 of 2 ranks"));
+  EXPECT_THAT(said("skipped_step"),
+              HasSubstr("step 3: 1 (rank 0) and 2 (rank 1) over 2 of 2 ranks"));
+  EXPECT_THAT(Trainings::get().judged("skipped_step").symptom.text,
+              HasSubstr("Cause: rank 1 is an optimizer step behind: its gradients of step 3 are "
+                        "those of step 4 on rank 0"));
   EXPECT_THAT(said("autocast_with_scaler"), HasSubstr("a gradient scaler skipped a step: 3"));
 }
 

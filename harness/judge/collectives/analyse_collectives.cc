@@ -331,8 +331,8 @@ bool is_explained(const CollectiveAnalysis& analysis, const RankExit& end,
                        });
   };
   if (!any([](const CollectiveMismatch&) { return true; })) return false;
-  if (end.cause == ExitCause::stopped || end.cause == ExitCause::unseen) return false;
-  if (end.kind == ExitKind::unfinished) {
+  if (end.cause == ExitCause::stopped) return false;
+  if (end.kind == ExitKind::unfinished && end.cause != ExitCause::unseen) {
     std::vector<int> known;
     for (const CollectiveMismatch& missed : analysis.open) {
       if (is_in(missed, end.rank)) return true;
@@ -343,8 +343,9 @@ bool is_explained(const CollectiveAnalysis& analysis, const RankExit& end,
   }
   if (has_lost_peer(cell, end)) return true;
   // In a call that does not match, Gloo aborts the process and the MPI backend raises.
-  const bool has_aborted = end.kind == ExitKind::signalled && end.code == SIGABRT;
-  return (has_aborted || end.kind == ExitKind::raised) &&
+  const bool may_have_aborted =
+      end.cause == ExitCause::unseen || (end.kind == ExitKind::signalled && end.code == SIGABRT);
+  return (may_have_aborted || end.kind == ExitKind::raised) &&
          any([&](const CollectiveMismatch& missed) {
            return is_difference_of_calls(missed.fault) && missed.fault != MismatchFault::count &&
                   is_in_call(missed, cell, end.rank);

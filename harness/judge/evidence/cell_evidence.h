@@ -22,6 +22,7 @@ struct CellEvidence {
   std::int64_t agree_every = 0;  ///< steps, for claims of periodic agreement
   std::vector<Claim> claims;
   std::set<std::string> unshared;  ///< tensors that may be no copies, so that nothing is claimed
+  std::set<std::string> own;       ///< parameters that each rank has for itself
   const StepReader* evidence = nullptr;  ///< null if only rank exits are judged
   /// Rank 0 is the reference, the others are copies with perturbed inputs; null if the scenario has
   /// none.
@@ -32,6 +33,7 @@ struct CellEvidence {
   /// step without rows was not counted.
   std::vector<Traffic> traffic = {};
   std::vector<Traffic> traffic_in_steps = {};
+  std::vector<JoinedRanks> joined = {};  ///< of a job: steps that some ranks do not train
   bool settings_differ = false;  ///< optimizers of ranks of a job have different hyperparameters
 };
 

@@ -17,6 +17,9 @@ class ClaimFold {
 
   virtual void see(const CellStep& step) = 0;
 
+  /// Whether it needs the values even of a step that `is_told_by_indices`.
+  virtual bool needs_values() const { return true; }
+
   /// Whether `see_alike` may replace `see` for a step that equals `like`.
   virtual bool knows([[maybe_unused]] std::int64_t like) const { return false; }
 

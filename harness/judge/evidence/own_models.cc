@@ -21,10 +21,11 @@ namespace {
 /// The parameters of a model, each once.
 using Model = std::vector<const ObservedTensor*>;
 
-Model model_in(std::span<const ObservedTensor> tensors) {
+Model model_in(ObservedTensors tensors) {
   Model model;
   std::set<std::string_view> names;
-  for (const ObservedTensor& tensor : tensors) {
+  for (const KnownTensor* const known : tensors) {
+    const ObservedTensor& tensor = known->tensor;
     const bool is_new = tensor.kind == Kind::parameter && names.insert(tensor.name).second;
     if (is_new) model.push_back(&tensor);
   }
@@ -108,11 +109,11 @@ const Model& common_model(const std::vector<Model>& models,
 }
 
 /// The parameters of any rank's part of a pipeline.
-std::set<std::string_view> parameters_of_parts(
-    const std::vector<std::span<const ObservedTensor>>& tensors) {
+std::set<std::string_view> parameters_of_parts(const std::vector<ObservedTensors>& tensors) {
   std::set<std::string_view> names;
   for (const auto& rank : tensors) {
-    for (const ObservedTensor& tensor : rank) {
+    for (const KnownTensor* const known : rank) {
+      const ObservedTensor& tensor = known->tensor;
       const bool is_of_part = tensor.kind == Kind::parameter && !tensor.replica_group.empty();
       if (is_of_part) names.insert(tensor.name);
     }
@@ -121,11 +122,11 @@ std::set<std::string_view> parameters_of_parts(
 }
 
 /// What a rank keeps of a pipeline: parameters that it holds in no stage, and others do.
-std::set<std::string> kept_by(std::span<const ObservedTensor> rank,
-                              const std::set<std::string_view>& of_parts) {
+std::set<std::string> kept_by(ObservedTensors rank, const std::set<std::string_view>& of_parts) {
   std::set<std::string> kept;
   std::set<std::string_view> own;
-  for (const ObservedTensor& tensor : rank) {
+  for (const KnownTensor* const known : rank) {
+    const ObservedTensor& tensor = known->tensor;
     if (tensor.kind != Kind::parameter) continue;
     const bool may_be_kept = tensor.replica_group.empty() && tensor.phase == Phase::pre_forward;
     if (!may_be_kept) {
@@ -151,11 +152,11 @@ bool OwnModel::leaves_out(const ObservedTensor& tensor) const {
 
 std::string OwnModel::common_name(const ObservedTensor& tensor) const {
   const bool is_other =
-      own != common && has_name_in_model(tensor.kind) && tensor.name.starts_with(own);
-  return is_other ? common + tensor.name.substr(own.size()) : tensor.name;
+      own != common && has_name_in_model(tensor.kind) && tensor.name->starts_with(own);
+  return is_other ? common + tensor.name->substr(own.size()) : *tensor.name;
 }
 
-std::vector<OwnModel> own_models(const std::vector<std::span<const ObservedTensor>>& tensors) {
+std::vector<OwnModel> own_models(const std::vector<ObservedTensors>& tensors) {
   std::vector<OwnModel> found(tensors.size());
   const std::set<std::string_view> of_parts = parameters_of_parts(tensors);
   for (std::size_t i = 0; i < found.size(); ++i) found[i].kept = kept_by(tensors[i], of_parts);

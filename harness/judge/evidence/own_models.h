@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/record/observation.h"
+#include "harness/record/tensor_table.h"
 
 namespace lockstep {
 
@@ -25,11 +25,14 @@ struct OwnModel {
   std::string common_name(const ObservedTensor& tensor) const;
 };
 
-/// The models of all ranks. `tensors`: what each rank observed, in the order of its first
-/// observation. Ranks hold one model in different modules if they have no name in common, and names
-/// follow from each other by another beginning, in this order and with the same shapes. A beginning
-/// with another number is another part of a model.
-std::vector<OwnModel> own_models(const std::vector<std::span<const ObservedTensor>>& tensors);
+/// What a rank observed, in the order of its first observation.
+using ObservedTensors = std::span<const KnownTensor* const>;
+
+/// The models of all ranks, from the tensors that each observed. Ranks hold one model in different
+/// modules if they have no name in common, and names follow from each other by another beginning,
+/// in this order and with the same shapes. A beginning with another number is another part of a
+/// model.
+std::vector<OwnModel> own_models(const std::vector<ObservedTensors>& tensors);
 
 /// "rank 0 names the parameters net.*, which are those of the other ranks named *: they were
 /// compared in their order"; empty: all ranks have the same names.

@@ -93,7 +93,7 @@ StepReader::StepReader(fs::path folder, int processes, Writers writers, Reading 
 }
 
 void StepReader::note_tensors() {
-  std::vector<std::span<const ObservedTensor>> observed(journals_.size());
+  std::vector<ObservedTensors> observed(journals_.size());
   for (std::size_t rank = 0; rank < journals_.size(); ++rank) {
     if (journals_[rank]) observed[rank] = journals_[rank]->tensors();
   }
@@ -102,19 +102,26 @@ void StepReader::note_tensors() {
     std::string names = own_names_in_words(models_);
     if (!names.empty()) notes_.push_back(std::move(names));
   }
+  std::vector<std::vector<std::uint32_t>> numbers(observed.size());
   for (std::size_t rank = 0; rank < observed.size(); ++rank) {
-    for (const ObservedTensor& tensor : observed[rank]) note_tensor(static_cast<int>(rank), tensor);
+    numbers[rank].reserve(observed[rank].size());
+    for (const KnownTensor* const written : observed[rank]) {
+      const KnownTensor* const known = by_common_name(static_cast<int>(rank), *written);
+      if (known) numbers[rank].push_back(known->number);
+    }
   }
+  tensors_ = TensorsOfRanks(known_, numbers);
 }
 
-void StepReader::note_tensor(int rank, ObservedTensor tensor) {
-  if (!models_.empty()) {
-    const OwnModel& model = models_[static_cast<std::size_t>(rank)];
-    if (model.leaves_out(tensor)) return;
-    tensor.name = model.common_name(tensor);
-  }
-  std::vector<int>& ranks = tensors_[std::move(tensor)];
-  if (ranks.empty() || ranks.back() != rank) ranks.push_back(rank);
+/// A tensor of a rank under the name that the other ranks have for it; null if it is left out.
+const KnownTensor* StepReader::by_common_name(int rank, const KnownTensor& known) const {
+  if (models_.empty()) return &known;
+  const OwnModel& model = models_[static_cast<std::size_t>(rank)];
+  if (model.leaves_out(known.tensor)) return nullptr;
+  if (model.own == model.common) return &known;
+  ObservedTensor tensor = known.tensor;
+  tensor.name = model.common_name(tensor);
+  return known_->of(tensor);
 }
 
 std::vector<std::int64_t> StepReader::steps_with_passes() const {
@@ -154,7 +161,8 @@ void StepReader::open_journal(int rank) {
   if (!has_journal(file)) return;
   JournalHeader header = read_journal_header(file);
   require_writer(rank, header.identity, file);
-  journals_[static_cast<std::size_t>(rank)].emplace(file, std::move(header), reading_.index);
+  journals_[static_cast<std::size_t>(rank)].emplace(file, std::move(header), reading_.index,
+                                                    known_);
 }
 
 /// Called in rank order.
@@ -235,6 +243,8 @@ std::shared_ptr<const StepView> StepReader::at(std::int64_t step) const {
   const auto known = std::find_if(views_.begin(), views_.end(),
                                   [&](const auto& view) { return view->number() == step; });
   if (known != views_.end()) return *known;
+  // It would not stay beside the new one.
+  if (!views_.empty() && views_.front()->size() > kMostOfViews) views_.clear();
   std::vector<StepView::Rank> ranks(journals_.size());
   for_each_rank(processes(), [&](int rank) {
     const JournalStep* const part = step_of(rank, step);
@@ -247,6 +257,31 @@ std::shared_ptr<const StepView> StepReader::at(std::int64_t step) const {
     if (size > kMostOfViews) views_.resize(std::max<std::size_t>(i, 1));
   }
   return views_.front();
+}
+
+bool StepReader::is_told_by_indices(std::int64_t step) const {
+  return !must_read(step) && agreed_set(step) && together_.at(step).non_finite.empty();
+}
+
+StepView StepReader::tensors_at(std::int64_t step) const {
+  std::vector<StepView::Tensors> tensors(journals_.size());
+  for_each_rank(processes(), [&](int rank) {
+    const JournalStep* const part = step_of(rank, step);
+    if (!part) return;
+    StepView::Tensors& own = tensors[static_cast<std::size_t>(rank)];
+    own.first_seq = part->first_seq;
+    own.rows = journals_[static_cast<std::size_t>(rank)]->read_tensors(*part);
+    for (SeenTensor& one : own.rows) one.tensor = by_common_name(rank, *one.tensor);
+  });
+  return {step, std::move(tensors)};
+}
+
+void StepReader::check(std::int64_t step) const {
+  for_each_rank(processes(), [&](int rank) {
+    StepView::Rank read_and_dropped;
+    const JournalStep* const part = step_of(rank, step);
+    if (part) read_as_written(rank, *part, read_and_dropped);
+  });
 }
 
 std::vector<Observation> StepReader::rows_of(int rank, std::int64_t step) const {
@@ -267,10 +302,10 @@ void StepReader::read_by_common_names(int rank, StepView::Rank& view) const {
   }
   if (model.own == model.common) return;
   for (Observation& one : view.observations) {
-    std::string name = model.common_name(one);
-    if (name == one.name) continue;
+    const std::string name = model.common_name(one);
+    if (one.name == name) continue;
     const auto values = view.tensors.extract(snapshot_key(one));
-    one.name = std::move(name);
+    one.name = name;
     if (!values.empty()) view.tensors.emplace(snapshot_key(one), std::move(values.mapped()));
   }
 }

@@ -14,6 +14,7 @@
 #include "harness/judge/evidence/own_models.h"
 #include "harness/judge/evidence/reading.h"
 #include "harness/judge/evidence/step_view.h"
+#include "harness/judge/evidence/tensors_of_ranks.h"
 #include "harness/record/collective_log.h"
 #include "harness/record/journal.h"
 #include "harness/record/list_digest.h"
@@ -62,6 +63,18 @@ class StepReader {
   /// StaleIndex if rows and index do.
   std::shared_ptr<const StepView> at(std::int64_t step) const;
 
+  /// Whether the indices tell all about the values of a step that folds of agreement and finiteness
+  /// need: ranks agree, all numbers are finite, and no snapshot has to be compared.
+  bool is_told_by_indices(std::int64_t step) const;
+
+  /// Such a step without its values, which need much more memory than its tensors. Compares the
+  /// rows with the indices, rank by rank, and throws as `at` does.
+  StepView tensors_at(std::int64_t step) const;
+
+  /// Compares the rows of a step with the indices, and its snapshots with the rows, and keeps
+  /// nothing of them. Throws as `at` does.
+  void check(std::int64_t step) const;
+
   /// The steps of which rows of backward passes were observed that belong to one rank alone;
   /// ascending. Reads no row.
   std::vector<std::int64_t> steps_with_passes() const;
@@ -101,7 +114,7 @@ class StepReader {
   void forget_steps() const { views_.clear(); }
 
   /// Every tensor observed in any step, with its observing ranks, ascending.
-  const std::map<ObservedTensor, std::vector<int>>& tensors() const { return tensors_; }
+  const TensorsOfRanks& tensors() const { return tensors_; }
 
   /// The collectives of `rank` in call order; null if it has no log. Valid as long as this.
   const std::vector<Collective>* collectives(int rank) const;
@@ -145,7 +158,7 @@ class StepReader {
   void note_journal(int rank);
   void note_step(int rank, const IndexedStep& step);
   void note_tensors();
-  void note_tensor(int rank, ObservedTensor tensor);
+  const KnownTensor* by_common_name(int rank, const KnownTensor& known) const;
   void sort_steps();
   void read_collectives_of(int rank);
   void open_sketches_of(int rank);
@@ -162,13 +175,14 @@ class StepReader {
   std::filesystem::path folder_;
   Writers writers_;
   Reading reading_;
+  std::shared_ptr<KnownTensors> known_ = std::make_shared<KnownTensors>();
   std::vector<std::optional<JournalReader>> journals_;  ///< empty if missing
   std::vector<std::int64_t> steps_;
   std::vector<std::int64_t> thinned_steps_;
   std::map<std::int64_t, Together> together_;  ///< by step
   std::vector<std::string> index_faults_;
   std::vector<OwnModel> models_;  ///< by rank; empty: all ranks have the same names
-  std::map<ObservedTensor, std::vector<int>> tensors_;
+  TensorsOfRanks tensors_;
   std::vector<std::optional<std::vector<Collective>>> collectives_;
   std::vector<SketchReader> sketches_;  ///< by rank
   Snapshots snapshots_;

@@ -26,9 +26,9 @@ std::string state_of(const Observation& observation) {
 
 std::string number(double value) { return fmt::format("{:.6g}", value); }
 
-std::string incomparable_in_words(const Observation& observation) {
-  return fmt::format("{} in step {} cannot be compared: {}", observation.name, observation.step,
-                     observation.not_comparable);
+std::string incomparable_in_words(const ObservedTensor& tensor, std::int64_t step) {
+  return fmt::format("{} in step {} cannot be compared: {}", tensor.name, step,
+                     tensor.not_comparable);
 }
 
 std::string structural_difference(const Observation& a, const std::string& left,

@@ -12,7 +12,7 @@ namespace lockstep {
 inline constexpr const char* kReference = "the reference";
 
 /// "w in step 2 cannot be compared: sparse layout".
-std::string incomparable_in_words(const Observation& observation);
+std::string incomparable_in_words(const ObservedTensor& tensor, std::int64_t step);
 
 /// Why the reference has no counterpart of `actual`: "the reference has no w in step 2: it did not
 /// finish within its limit of 60 s".

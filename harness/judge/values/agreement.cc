@@ -16,6 +16,7 @@
 #include "harness/judge/values/divergence.h"
 #include "harness/judge/values/gradients_apart.h"
 #include "harness/judge/values/held_tensors.h"
+#include "harness/judge/values/own_tensors.h"
 #include "harness/judge/values/reduced_in_step.h"
 #include "harness/judge/values/restored_start.h"
 #include "harness/judge/values/rounding_drift.h"
@@ -35,9 +36,9 @@ class LastSeen {
 
   /// Returns the record of the tensor's last observation.
   Gap* add(const HeldTensor& place) {
-    Gap& seen = tensors_[HeldTensorKey(*place.holders.begin()->second)];
-    add(place.step, {&seen});
-    return &seen;
+    Gap* const seen = &tensors_.add(HeldTensorKey(*place.tensor)).first->value;
+    add(place.step, {seen});
+    return seen;
   }
 
   void add(std::int64_t step, const std::vector<Gap*>& tensors) {
@@ -47,20 +48,27 @@ class LastSeen {
 
   /// The first by name, in words; empty if there is none.
   std::string first_abandoned() const {
-    for (const auto& [key, seen] : tensors_) {
-      if (!is_abandoned(seen)) continue;
-      return fmt::format("no rank observed {} after step {} of {}", key.name, seen.last(), last_);
+    const OfHeldTensor<Gap>* first = nullptr;
+    for (const OfHeldTensor<Gap>& one : tensors_) {
+      if (is_abandoned(one.value) && (!first || one.tensor < first->tensor)) first = &one;
     }
-    return "";
+    if (!first) return "";
+    return fmt::format("no rank observed {} after step {} of {}", first->tensor.name,
+                       first->value.last(), last_);
   }
 
-  /// The last step of each, by name.
+  /// The last step of each, by name. None of those that ranks hold in another form now, such as
+  /// other parts.
   std::map<std::string, std::int64_t> abandoned() const {
     std::map<std::string, std::int64_t> steps;
     for (const auto& [key, seen] : tensors_) {
       if (!is_abandoned(seen)) continue;
       std::int64_t& last = steps[key.name];
       last = std::max(last, seen.last());
+    }
+    if (steps.empty()) return steps;
+    for (const auto& [key, seen] : tensors_) {
+      if (!is_abandoned(seen)) steps.erase(key.name);
     }
     return steps;
   }
@@ -72,20 +80,20 @@ class LastSeen {
 
   bool is_planned_;
   std::int64_t last_ = 0;
-  std::map<HeldTensorKey, Gap> tensors_;
+  ByHeldTensor<Gap> tensors_;
 };
 
 /// Why a tensor cannot be compared across ranks; empty if it can, or if there is nothing to
 /// compare. `others`: tensors that are judged by what they are after the step.
 std::string obstacle(const HeldTensor& place, const ExpectedHolders& holders,
                      const std::set<std::string>& others) {
-  const Observation& any = *place.holders.begin()->second;
+  const ObservedTensor& any = *place.tensor;
   if (!holders.are_all_in(place)) {
     return fmt::format("{} in step {} was not observed on every rank", any.name, place.step);
   }
   if (place.holders.size() < 2 || is_comparable(place) || is_undefined(any)) return "";
   if (others.contains(any.name)) return "";
-  return incomparable_in_words(any);
+  return incomparable_in_words(any, place.step);
 }
 
 /// The first step of each tensor. Ranks that differ observe their parameters before every step,
@@ -93,8 +101,7 @@ std::string obstacle(const HeldTensor& place, const ExpectedHolders& holders,
 class FirstSteps {
  public:
   bool includes(const HeldTensor& place) {
-    return steps_.emplace(place.holders.begin()->second->name, place.step).first->second ==
-           place.step;
+    return steps_.emplace(place.tensor->name, place.step).first->second == place.step;
   }
 
  private:
@@ -103,7 +110,7 @@ class FirstSteps {
 
 std::set<std::string> names_in(const std::vector<const HeldTensor*>& places) {
   std::set<std::string> names;
-  for (const HeldTensor* place : places) names.insert(place->holders.begin()->second->name);
+  for (const HeldTensor* place : places) names.insert(place->tensor->name);
   return names;
 }
 
@@ -146,8 +153,9 @@ class AgreementFold : public ClaimFold {
     if (seen_.size() == kMostRemembered) seen_.erase(seen_.begin());
     Seen& seen = seen_[step.actual.number()];
     std::vector<const HeldTensor*> compared, differing;
-    std::vector<HeldTensor> places = held_tensors(step.actual, claim_, unshared_);
+    HeldTensors places = held_tensors(step.actual, claim_, unshared_);
     see_strays(step.actual, places);
+    note_summands(places);
     for (HeldTensor& place : places) {
       if (begins_ && !begins_->includes(place)) continue;
       if (place.step < first_open_) note_presence(step.actual, place, seen);
@@ -161,6 +169,8 @@ class AgreementFold : public ClaimFold {
     seen.comparisons += static_cast<std::int64_t>(compared.size());
     comparisons_ += seen.comparisons;
   }
+
+  bool needs_values() const override { return false; }
 
   bool knows(std::int64_t like) const override { return seen_.contains(like); }
 
@@ -211,11 +221,18 @@ class AgreementFold : public ClaimFold {
   static constexpr std::size_t kMostRemembered = 64;  ///< sets of observed tensors rarely change
 
   /// `places`: of the claim.
-  void see_strays(const StepView& step, const std::vector<HeldTensor>& places) {
+  void see_strays(const StepView& step, const HeldTensors& places) {
     if (!is_about_the_start(claim_)) return strays_.see(step.number(), places);
     // A rank that strays observes new parameters first.
     if (!may_stray_) return;
     strays_.see(step.number(), held_tensors(step, claim_of_steps(claim_), unshared_));
+  }
+
+  void note_summands(const HeldTensors& places) {
+    if (!reduced_) return;
+    for (const HeldTensor& place : places) {
+      if (place.tensor->is_summand) reduced_->note_summand(place);
+    }
   }
 
   /// Notes which ranks hold a tensor in a step that all ranks observe.
@@ -225,6 +242,10 @@ class AgreementFold : public ClaimFold {
     const bool is_uneven = are_updates_ && !holders_.are_all_in(place) &&
                            (holders_.were_ever_all_in(place) || of_start_.were_ever_all_in(place));
     if (is_uneven) uneven_.see(place, step);
+    if (may_stray_ && holders_.is_of_one_rank(place)) {
+      if (lone_.size() < kMostLone) lone_.insert(place.tensor->name);
+      return;
+    }
     if (reason_.empty()) reason_ = obstacle(place, holders_, after_step_);
   }
 
@@ -233,7 +254,7 @@ class AgreementFold : public ClaimFold {
     const auto groups = groups_of(place);
     if (groups.size() < 2) return false;
     divergence_.add(step, place, groups);
-    differing_.insert(HeldTensorKey(*place.holders.begin()->second));
+    differing_.insert(HeldTensorKey(*place.tensor));
     if (may_round_) rounding_.add(step, holders_of(place, groups));
     if (begins_) restored_.add(step, holders_of(place, groups));
     return true;
@@ -244,7 +265,7 @@ class AgreementFold : public ClaimFold {
     if (!differing.empty()) apart_.push_back(step.number());
     divergence_.note_compared(step.number(), compared);
     if (may_round_ && !differing.empty()) rounding_.end_step(step.number(), compared);
-    if (gradients_) gradients_->see(step, names_in(differing));
+    if (gradients_ && step.has_values()) gradients_->see(step, names_in(differing));
     if (reduced_) reduced_->see(step, differing);
   }
 
@@ -254,6 +275,13 @@ class AgreementFold : public ClaimFold {
     if (uneven_.is_before(finding.step)) {
       context += fmt::format(" Before that, {}.", uneven_.in_words());
     }
+    const std::int64_t summand = reduced_ ? reduced_->last_summand(finding.tensors.front()) : 0;
+    if (summand > 0) {
+      context += fmt::format(
+          " In step {} each rank held a summand of it, which the optimizer added up; now the ranks "
+          "say that they hold the whole.",
+          summand);
+    }
     return context;
   }
 
@@ -261,6 +289,7 @@ class AgreementFold : public ClaimFold {
   std::string why_undecided(bool is_rounding,
                             const std::function<bool(const HeldTensorKey&)>& is_rounded) const {
     std::string reason = reason_;
+    if (reason.empty() && !lone_.empty()) reason = lone_in_words(lone_);
     if (reduced_ && reason.empty()) reason = reduced_->unknown_in_words(is_rounded);
     if (is_rounding && reason.empty()) reason = rounding_.open_in_words();
     if (!uneven_.in_words().empty()) reason = uneven_.in_words();
@@ -293,14 +322,14 @@ class AgreementFold : public ClaimFold {
     Divergence rest(claim_);
     for (const std::int64_t number : apart_) {
       const auto step = cell_.evidence->at(number);
-      std::vector<HeldTensor> places = held_tensors(*step, claim_, unshared_);
+      HeldTensors places = held_tensors(*step, claim_, unshared_);
       std::vector<const HeldTensor*> compared;
       for (HeldTensor& place : places) {
         if (!is_compared(place)) continue;
         strays_.leave_out(place);
         if (place.holders.empty()) continue;
         compared.push_back(&place);
-        if (is_explained(HeldTensorKey(*place.holders.begin()->second))) continue;
+        if (is_explained(HeldTensorKey(*place.tensor))) continue;
         const auto groups = groups_of(place);
         if (groups.size() > 1) rest.add(*step, place, groups);
       }
@@ -334,7 +363,9 @@ class AgreementFold : public ClaimFold {
   UnevenSteps uneven_;
   std::set<std::string> after_step_;  ///< of a job: what is compared after the step
   std::string reason_;                ///< the first obstacle
-  std::string silent_rank_;           ///< a rank without observations, in words
+  static constexpr std::size_t kMostLone = 4096;
+  std::set<std::string> lone_;  ///< names of tensors that one rank alone ever held
+  std::string silent_rank_;     ///< a rank without observations, in words
 };
 
 }  // namespace

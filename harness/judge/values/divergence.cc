@@ -186,7 +186,7 @@ void Divergence::add(const StepView& step, const HeldTensor& place,
     begin(place, groups, worst);
     estimate(step, holders_of(place, groups), finding_);
   }
-  if (place.step == finding_.step) note_tensor(place.holders.begin()->second->name, finding_);
+  if (place.step == finding_.step) note_tensor(place.tensor->name, finding_);
   const double before = place.step == finding_.last_step ? finding_.last_worst_difference : 0;
   finding_.last_step = place.step;
   finding_.last_worst_difference = worse(before, worst);
@@ -195,7 +195,7 @@ void Divergence::add(const StepView& step, const HeldTensor& place,
 void Divergence::begin(const HeldTensor& place, const std::vector<std::vector<int>>& groups,
                        double worst) {
   finding_.step = place.step;
-  finding_.tensor = place.holders.begin()->second->name;
+  finding_.tensor = place.tensor->name;
   finding_.groups = groups;
   finding_.worst_difference = worst;
   const int left = groups[0].front();
@@ -209,7 +209,7 @@ void Divergence::note_compared(std::int64_t step, const std::vector<const HeldTe
   const std::set<std::string_view> differing(finding_.tensors.begin(), finding_.tensors.end());
   std::set<std::string> alike;
   for (const HeldTensor* const one : tensors) {
-    const std::string& name = one->holders.begin()->second->name;
+    const std::string& name = one->tensor->name;
     if (!differing.contains(name)) alike.insert(name);
   }
   alike_ = {alike.begin(), alike.end()};

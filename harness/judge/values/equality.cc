@@ -193,7 +193,7 @@ class EqualityFold : public ClaimFold {
           comparisons.push_back(
               compare_with_reference(step.actual, rank, actual, *whole, expected));
         } else if (!is_undefined(actual)) {
-          note_obstacle(incomparable_in_words(actual));
+          note_obstacle(incomparable_in_words(actual, actual.step));
         }
       }
     }

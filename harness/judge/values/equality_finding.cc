@@ -23,16 +23,29 @@ double precision_of(const ExpectedTensor& expected) {
                          : kClearFactor * expected.tolerance.norm / expected.norm;
 }
 
-/// The meaning of the ratio of the value to the expected one; unknown if it is no multiple.
-std::optional<RatioMeaning> multiple_of(int world_size, const TensorComparison& comparison) {
+/// Whether the value is a multiple of the expected one. Only a parallel tensor is; a zero tensor
+/// has none.
+bool is_multiple(const TensorComparison& comparison) {
   const ValueDifference& values = comparison.values;
-  if (!values.ratio) return std::nullopt;
-  // Only a parallel tensor is a multiple; a zero tensor has none.
+  if (!values.ratio) return false;
   const double residual = values.norm * values.norm - (*values.ratio - 1) * (*values.ratio - 1) *
                                                           values.right_norm * values.right_norm;
   const double tolerance = comparison.tensor().tolerance.norm;
-  if (std::abs(residual) > kClearFactor * tolerance * values.right_norm) return std::nullopt;
-  return meaning_of_ratio(*values.ratio, world_size, precision_of(comparison.tensor()));
+  return std::abs(residual) <= kClearFactor * tolerance * values.right_norm;
+}
+
+/// Of an update: that depends on the optimizer, so numbers of ranks or samples are no cause.
+std::optional<Ratio> multiple_of_update(const TensorComparison& comparison) {
+  if (!is_multiple(comparison)) return std::nullopt;
+  const double precision = precision_of(comparison.tensor());
+  if (std::abs(*comparison.values.ratio - 1) <= precision) return std::nullopt;
+  return Ratio{simple_factor(*comparison.values.ratio, precision), precision};
+}
+
+/// The meaning of the ratio of the value to the expected one; unknown if it is no multiple.
+std::optional<RatioMeaning> multiple_of(int world_size, const TensorComparison& comparison) {
+  if (!is_multiple(comparison)) return std::nullopt;
+  return meaning_of_ratio(*comparison.values.ratio, world_size, precision_of(comparison.tensor()));
 }
 
 /// Size of the difference, in the measure that exceeds its tolerance.
@@ -65,12 +78,13 @@ FindingKind kind_of(GradientAttribution attribution) {
 }
 
 /// The kind of a difference whose values say nothing about its cause.
-FindingKind plain_kind_of(const TensorComparison& first) {
+FindingKind plain_kind_of(const Claim& claim, const TensorComparison& first) {
   if (is_undefined(*first.actual) != is_undefined(*first.expected)) {
     return is_undefined(*first.actual) ? FindingKind::nothing_arrived : FindingKind::wrong_values;
   }
   if (!first.structural.empty()) return FindingKind::other_shape;
-  return std::isfinite(first.values.worst) ? FindingKind::wrong_values : FindingKind::not_finite;
+  if (!std::isfinite(first.values.worst)) return FindingKind::not_finite;
+  return claim.kind == Kind::update ? FindingKind::wrong_update : FindingKind::wrong_values;
 }
 
 }  // namespace
@@ -91,7 +105,7 @@ Finding finding_of_inequality(const CellStep& step, int world_size, const Claim&
   finding.worst_difference = first.values.worst;
   finding.relative_difference = first.relative(first.distance);
   finding.tolerance = first.relative(first.tensor().tolerance.norm);
-  finding.kind = plain_kind_of(first);
+  finding.kind = plain_kind_of(claim, first);
   // The finite part of a value says nothing about the rest.
   if (!std::isfinite(first.values.worst)) return finding;
   finding.ratio = first.values.ratio;
@@ -103,6 +117,8 @@ Finding finding_of_inequality(const CellStep& step, int world_size, const Claim&
   if (attribution.kind) {
     finding.kind = kind_of(*attribution.kind);
     finding.attribution_in_words = attribution.words;
+  } else if (claim.kind == Kind::update) {
+    finding.multiple = multiple_of_update(first);
   } else if (const auto multiple = multiple_of(world_size, first)) {
     finding.kind = multiple->kind;
     finding.multiple = multiple->ratio;

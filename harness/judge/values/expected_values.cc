@@ -20,6 +20,8 @@ namespace lockstep {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// The parameters that a step has moved.
+constexpr Claim kMoved{Predicate::equal_reference, Kind::parameter, Phase::post_step};
 
 DType component_of(const Observation& observation) {
   return component_type(*parse<DType>(observation.dtype));
@@ -72,6 +74,8 @@ ExpectedValues::ExpectedValues(const ReferenceRun& run, const Claim& claim, cons
       own_gradients_[observation.name][static_cast<int>(observation.micro_batch)] = &observation;
     } else if (concerns(claim, observation) && !is_own) {
       tensors_[key_of(observation)] = &observation;
+    } else if (claim.kind == Kind::update && concerns(kMoved, observation) && !is_own) {
+      moved_[observation.name] = &observation;
     }
   }
   for (int rank = 1; rank < step.processes(); ++rank) note_copy(rank, claim);
@@ -218,6 +222,10 @@ double ExpectedValues::least_tolerance(const Observation& expected, const Number
   if (expected.kind == Kind::parameter) {
     return kRoundingsOfAParameter * unit * largest(magnitudes) + subnormal;
   }
+  if (expected.kind == Kind::update) {  // the difference of two parameters
+    return 2 * kRoundingsOfAParameter * unit * largest(magnitudes) +
+           rounding_tolerance(unit, run_.world_size()) * norm + subnormal;
+  }
   const double summands = scale * summands_norm(expected);
   if (summands == 0) return rounding_tolerance(unit, run_.world_size()) * norm + subnormal;
   return summation * std::max(summands, norm) + subnormal;
@@ -243,10 +251,21 @@ std::optional<std::vector<double>> ExpectedValues::signal_of(const Observation& 
   return minus(value, *before);
 }
 
+/// The parameter that an update moved, after it; null: it is not observed.
+const SnapshotTensor* ExpectedValues::moved_parameter(const Observation& update) const {
+  const auto found = moved_.find(update.name);
+  return found == moved_.end() ? nullptr : step_.kept(0, *found->second);
+}
+
 /// The value; for a parameter, the size of the numbers it was rounded from. Training may have
-/// cancelled most of its first value, but the roundings of that remain.
+/// cancelled most of its first value, but the roundings of that remain. For an update, the
+/// parameter's.
 std::vector<double> ExpectedValues::magnitudes_of(const Observation& expected,
                                                   Numbers value) const {
+  if (expected.kind == Kind::update) {
+    const SnapshotTensor* const parameter = moved_parameter(expected);
+    return parameter ? components_of(*parameter) : value;
+  }
   if (expected.kind != Kind::parameter) return value;
   const auto before = initial_value(expected, value.size());
   for (std::size_t i = 0; before && i < value.size(); ++i) {

@@ -119,6 +119,7 @@ class ExpectedValues {
                       const Numbers& numbers, const Numbers& magnitudes, double least_along,
                       ExpectedTensor& tensor) const;
   std::optional<Numbers> initial_value(const Observation& expected, std::size_t elements) const;
+  const SnapshotTensor* moved_parameter(const Observation& update) const;
   Numbers magnitudes_of(const Observation& expected, Numbers value) const;
   std::optional<Numbers> signal_of(const Observation& expected, const Numbers& value) const;
   const SnapshotTensor* own_gradient(const Observation& expected, int rank) const;
@@ -132,6 +133,7 @@ class ExpectedValues {
   const StepView& step_;
   bool has_moved_ = false;
   std::map<TensorKey, const Observation*> tensors_;
+  std::map<std::string, const Observation*> moved_;  ///< parameters of updates, by name
   std::map<TensorKey, std::vector<std::pair<int, const Observation*>>> copies_;
   /// The gradients from each rank's data alone, by the name of the gradient.
   std::map<std::string, std::map<int, const Observation*>> own_gradients_;

@@ -15,6 +15,7 @@
 
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/evidence/words.h"
+#include "harness/record/compact_map.h"
 #include "harness/record/shard_runs.h"
 #include "reports/record/mismatch_table.h"
 
@@ -22,8 +23,27 @@ namespace lockstep {
 
 namespace {
 
-/// A tensor, or the part of it, on a rank.
-using Holding = std::tuple<int, std::string, std::vector<std::int64_t>>;
+/// How many elements of a tensor, or of the part of it, are not finite on a rank.
+struct CountOfPart {
+  struct Key {
+    int rank;
+    Interned<std::string> name;
+    Interned<Shape> offset;
+
+    bool operator==(const Key&) const = default;
+  };
+  struct Hash {
+    std::uint64_t operator()(const Key& key) const {
+      return mixed(static_cast<std::uint32_t>(key.rank), key.name.number(), key.offset.number());
+    }
+  };
+
+  explicit CountOfPart(const Key& of) : part(of) {}
+  const Key& key() const { return part; }
+
+  Key part;
+  std::int64_t count = 0;
+};
 
 class FinitenessFold : public ClaimFold {
  public:
@@ -35,14 +55,16 @@ class FinitenessFold : public ClaimFold {
   void see(const CellStep& step) override {
     std::int64_t& comparisons = seen_[step.actual.number()];
     for (int rank = 0; rank < step.actual.processes(); ++rank) {
-      for (const Observation& one : step.actual.observations(rank)) {
-        if (one.kind != claim_.kind || !one.not_comparable.empty()) continue;
-        if (see(rank, one)) ++comparisons;
-      }
+      step.actual.for_each_row(rank, [&](const StepView::Row& row) {
+        if (row.tensor->kind != claim_.kind || !row.tensor->not_comparable.empty()) return;
+        if (see(rank, row)) ++comparisons;
+      });
     }
     comparisons_ += comparisons;
     if (seen_.size() > kMostRemembered) seen_.erase(seen_.begin());
   }
+
+  bool needs_values() const override { return false; }
 
   bool knows(std::int64_t like) const override { return seen_.contains(like); }
 
@@ -61,12 +83,14 @@ class FinitenessFold : public ClaimFold {
 
  private:
   /// Returns whether the value was compared with that before the step.
-  bool see(int rank, const Observation& now) {
-    const std::int64_t count = now.statistics.non_finite;
-    const auto [known, is_new] = counts_.emplace(Holding{rank, now.name, now.offset}, count);
-    const std::int64_t before = std::exchange(known->second, count);
-    const bool is_compared = concerns(claim_, now) && !is_new;
-    if (is_compared && count > before) note(rank, now);
+  bool see(int rank, const StepView::Row& now) {
+    // A step without values is finite.
+    const std::int64_t count = now.value ? now.value->statistics.non_finite : 0;
+    const auto [known, is_new] =
+        counts_.add(CountOfPart::Key{rank, now.tensor->name, now.tensor->offset});
+    const std::int64_t before = std::exchange(known->count, count);
+    const bool is_compared = concerns(claim_, *now.tensor) && !is_new;
+    if (is_compared && count > before) note(rank, *now.value);
     return is_compared;
   }
 
@@ -103,11 +127,11 @@ class FinitenessFold : public ClaimFold {
 
   const CellEvidence& cell_;
   Claim claim_;
-  std::map<Holding, std::int64_t> counts_;     ///< elements that are not finite, as last seen
-  std::map<std::int64_t, std::int64_t> seen_;  ///< comparisons of the latest steps
-  std::vector<int> ranks_;                     ///< of the finding
-  std::int64_t non_finite_ = 0;                ///< elements of its tensor, on the first rank
-  std::int64_t elements_ = 0;                  ///< all of these
+  CompactMap<CountOfPart, CountOfPart::Hash> counts_;  ///< as last seen
+  std::map<std::int64_t, std::int64_t> seen_;          ///< comparisons of the latest steps
+  std::vector<int> ranks_;                             ///< of the finding
+  std::int64_t non_finite_ = 0;  ///< elements of its tensor, on the first rank
+  std::int64_t elements_ = 0;    ///< all of these
   std::int64_t comparisons_ = 0;
   Finding finding_;
 };

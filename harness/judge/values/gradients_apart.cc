@@ -22,12 +22,12 @@ void GradientsApart::see(const StepView& step, const std::set<std::string>& diff
   have_differed_ = have_differed_ || differ_before(step);
   is_over_ = !differing.empty();
   const Claim claim = agree_across_ranks(Kind::gradient, Phase::pre_step);
-  const std::vector<HeldTensor> gradients = held_tensors(step, claim, unshared_);
+  const HeldTensors gradients = held_tensors(step, claim, unshared_);
   std::set<std::string> equal;
   std::vector<const HeldTensor*> compared;
   bool do_differ = false;
   for (const HeldTensor& place : gradients) {
-    const Observation& any = *place.holders.begin()->second;
+    const ObservedTensor& any = *place.tensor;
     if (place.holders.size() < 2 || !is_comparable(place)) continue;
     compared.push_back(&place);
     const auto groups = groups_of(place);

@@ -32,7 +32,7 @@ class PeriodicAgreementFold : public ClaimFold {
     std::int64_t comparisons = 0;
     bool is_apart = false;
     if (number != last_ + 1) apart_ = 0;
-    const std::vector<HeldTensor> tensors = held_tensors(step.actual, claim_, unshared_);
+    const HeldTensors tensors = held_tensors(step.actual, claim_, unshared_);
     for (const HeldTensor& tensor : tensors) {
       note_if_missing(tensor, number);
       if (!is_compared(tensor)) continue;
@@ -51,6 +51,8 @@ class PeriodicAgreementFold : public ClaimFold {
     }
     if (apart_ >= period_ || (is_apart && number == 1)) add(step.actual, tensors);
   }
+
+  bool needs_values() const override { return false; }
 
   void write(ClaimResult& result) override {
     result.comparisons = comparisons_;
@@ -78,11 +80,11 @@ class PeriodicAgreementFold : public ClaimFold {
 
   void note_if_missing(const HeldTensor& tensor, std::int64_t step) {
     if (step >= first_open_ || !reason_.empty() || holders_.are_all_in(tensor)) return;
-    reason_ = fmt::format("{} in step {} was not observed on every rank",
-                          tensor.holders.begin()->second->name, step);
+    reason_ =
+        fmt::format("{} in step {} was not observed on every rank", tensor.tensor->name, step);
   }
 
-  void add(const StepView& step, const std::vector<HeldTensor>& tensors) {
+  void add(const StepView& step, const HeldTensors& tensors) {
     if (divergence_.is_empty()) agreed_before_ = last_agreed_;
     for (const HeldTensor& tensor : tensors) {
       if (!is_compared(tensor)) continue;

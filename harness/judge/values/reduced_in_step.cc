@@ -14,7 +14,7 @@ std::map<HeldTensorKey, ParameterOfRanks> parameters_in(const StepView& step, Ph
   std::map<HeldTensorKey, ParameterOfRanks> parameters;
   for (const HeldTensor& place :
        held_tensors(step, agree_across_ranks(Kind::parameter, phase), {})) {
-    const Observation& any = *place.holders.begin()->second;
+    const Observation& any = *place.holders.front().second;
     if (!any.not_comparable.empty()) continue;
     const bool do_agree = groups_of(place).size() == 1;
     parameters.emplace(HeldTensorKey(any),
@@ -34,9 +34,10 @@ void ReducedInStep::see(const StepView& step, const std::vector<const HeldTensor
   }
   auto after = parameters_in(step, Phase::post_step);
   for (const HeldTensor* const gradient : differing) {
-    const HeldTensorKey key(*gradient->holders.begin()->second);
+    const HeldTensorKey key(*gradient->tensor);
     Steps& steps = tensors_[key];
     ++steps.count;
+    steps.is_apart = steps.is_apart || last_summand(gradient->tensor->name) > 0;
     const auto now = after.find(key);
     const auto before = before_.find(key);
     // A rank may end in this step.
@@ -52,6 +53,11 @@ void ReducedInStep::see(const StepView& step, const std::vector<const HeldTensor
   }
   before_ = std::move(after);
   remembered_ = step.number();
+}
+
+std::int64_t ReducedInStep::last_summand(const Interned<std::string>& gradient) const {
+  const auto found = last_summands_.find(gradient);
+  return found == last_summands_.end() ? 0 : found->second;
 }
 
 /// Steps in which ranks agree are not always read.
@@ -77,8 +83,7 @@ void ReducedInStep::judge(bool is_changed, Calls calls, Steps& steps) {
   if (calls == Calls::uncounted) steps.unknown = "the collectives in the steps were not counted";
 }
 
-ReducedInStep::Calls ReducedInStep::calls_in(
-    std::int64_t step, const std::map<int, const Observation*>& holders) const {
+ReducedInStep::Calls ReducedInStep::calls_in(std::int64_t step, const HolderRows& holders) const {
   Calls least = Calls::enough;
   for (const auto& [rank, value] : holders) {
     const Calls calls = calls_of(rank, step, holders.size());

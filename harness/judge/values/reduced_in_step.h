@@ -29,14 +29,23 @@ struct ParameterOfRanks {
 ///     the tensor, or several groups whose sizes have that product.
 /// A tensor is reduced there if the facts are so in one step at least, and in no step before that
 /// its parameter differs, or changed without a collective. If the parameter differs later, that is
-/// the finding. It may be reduced there if collectives were called but the parameter never changed,
-/// if those inside the step were not counted, or if they were called since the last step alone and
-/// the gradients differ in all steps: a reduction may begin in the backward pass and end in the
-/// step.
+/// the finding. A gradient of which each rank held a summand, and which is later said to be whole,
+/// is reduced by what its ranks say: that is a fault if they differ. It may be reduced there if
+/// collectives were called but the parameter never changed, if those inside the step were not
+/// counted, or if they were called since the last step alone and the gradients differ in all steps:
+/// a reduction may begin in the backward pass and end in the step.
 class ReducedInStep {
  public:
   /// `cell` outlives this.
   explicit ReducedInStep(const CellEvidence& cell) : cell_(cell) {}
+
+  /// Each rank holds a summand of the gradient in a step, which is seen next.
+  void note_summand(const HeldTensor& gradient) {
+    last_summands_.insert_or_assign(gradient.tensor->name, gradient.step);
+  }
+
+  /// The last step in which each rank held a summand of the gradient; 0: there is none.
+  std::int64_t last_summand(const Interned<std::string>& gradient) const;
 
   /// Sees a step in which gradients differ. `differing`: these.
   void see(const StepView& step, const std::vector<const HeldTensor*>& differing);
@@ -70,14 +79,15 @@ class ReducedInStep {
   enum class Calls { none, enough, before, uncounted };
 
   void remember_parameters(std::int64_t step);
-  Calls calls_in(std::int64_t step, const std::map<int, const Observation*>& holders) const;
+  Calls calls_in(std::int64_t step, const HolderRows& holders) const;
   Calls calls_of(int rank, std::int64_t step, std::size_t holders) const;
   static void judge(bool is_changed, Calls calls, Steps& steps);
 
   const CellEvidence& cell_;
   std::map<HeldTensorKey, Steps> tensors_;
-  std::int64_t remembered_ = 0;                       ///< step
-  std::map<HeldTensorKey, ParameterOfRanks> before_;  ///< after that step
+  std::map<Interned<std::string>, std::int64_t> last_summands_;  ///< steps, by name
+  std::int64_t remembered_ = 0;                                  ///< step
+  std::map<HeldTensorKey, ParameterOfRanks> before_;             ///< after that step
 };
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include "harness/compare/bound.h"
 #include "harness/record/dtype.h"
 #include "harness/record/shard_runs.h"
+#include "reports/base/name_pattern.h"
 
 namespace lockstep {
 
@@ -23,17 +24,12 @@ constexpr std::int64_t kFewElements = 32;
 /// Unit roundoffs of its module's largest tensor, below which a tensor may be 0 but for rounding.
 constexpr double kFloor = 2;
 
-std::string module_of(const std::string& tensor) {
-  const std::size_t dot = tensor.rfind('.');
-  return dot == std::string::npos ? "" : tensor.substr(0, dot);
-}
-
 /// The largest norm of a tensor in each module, where it has several, and of all tensors together.
 class ModuleNorms {
  public:
   explicit ModuleNorms(const std::vector<const HeldTensor*>& tensors) {
     for (const HeldTensor* const tensor : tensors) {
-      const Observation& any = *tensor->holders.begin()->second;
+      const Observation& any = *tensor->holders.front().second;
       Module& module = modules_[module_of(any.name)];
       ++module.tensors;
       module.largest = std::max(module.largest, any.statistics.norm);

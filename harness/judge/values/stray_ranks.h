@@ -18,10 +18,12 @@ namespace lockstep {
 /// a fault of the training, such as a layer that is frozen there.
 class StrayRanks {
  public:
+  using RanksByName = std::map<std::string, std::vector<int>>;  ///< ascending
+
   StrayRanks(const CellEvidence& cell, const Claim& claim);
 
   /// Sees what the ranks hold in a step. Steps ascend.
-  void see(std::int64_t step, const std::vector<HeldTensor>& tensors);
+  void see(std::int64_t step, const HeldTensors& tensors);
 
   /// Without the ranks that strayed up to now.
   void leave_out(HeldTensor& tensor) const;
@@ -33,9 +35,9 @@ class StrayRanks {
  private:
   bool may_stray(int rank, const std::set<std::string>& others) const;
 
-  std::map<std::string, std::set<int>> holders_;  ///< in any step, by name
-  std::set<int> ranks_;                           ///< that strayed
-  std::string words_;                             ///< about the first
+  RanksByName holders_;  ///< in any step
+  std::set<int> ranks_;  ///< that strayed
+  std::string words_;    ///< about the first
 };
 
 }  // namespace lockstep

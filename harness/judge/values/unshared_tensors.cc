@@ -107,7 +107,9 @@ bool has_gradient(const StepView& step, const std::string& name) {
 
 std::set<std::string> unshared_tensors(const CellEvidence& cell) {
   if (!cell.is_job || !cell.evidence || cell.evidence->steps().empty()) return {};
-  const auto step = cell.evidence->at(cell.evidence->steps().front());
+  const std::int64_t first = cell.evidence->steps().front();
+  if (cell.evidence->agreed_set(first)) return {};
+  const auto step = cell.evidence->at(first);
   const auto gradients = copies_in(*step, Kind::gradient, Phase::pre_step);
   std::set<std::string> unshared;
   for (const auto& [name, tensor] : copies_in(*step, Kind::parameter, Phase::pre_forward)) {

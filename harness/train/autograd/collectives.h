@@ -8,8 +8,9 @@ namespace lockstep {
 
 // Collectives that are part of autograd's graph. `group` outlives the graph. Backward runs a
 // collective as well, so all ranks run it, in the same order. A test compares those that Python's
-// torch has with them, bit for bit: torch.distributed.nn.functional.all_reduce, and the functional
-// collectives all_gather_tensor, reduce_scatter_tensor and all_to_all_single with autograd.
+// torch has with them, bit for bit: torch.distributed.nn.functional.all_reduce, the functional
+// collectives all_gather_tensor, reduce_scatter_tensor and all_to_all_single with autograd, and
+// what DTensor's ColwiseParallel and RowwiseParallel call.
 
 /// The sum of the ranks' `tensor`. Backward: the sum of the ranks' gradients of it.
 at::Tensor summed_over_ranks(ProcessGroup& group, const at::Tensor& tensor);

@@ -195,7 +195,9 @@ std::vector<at::Tensor> DistributedDataParallel::State::after_forward(
     reducer->prepare_for_backward(finds_unused() ? outputs : std::vector<at::Tensor>());
   }
   const bool must_delay_reduce = options.static_graph && !is_delayed_reduce_queued;
-  return finds_unused() || must_delay_reduce ? through_sink(std::move(outputs)) : outputs;
+  const bool may_begin = synchronises || !options.sink_needs_sync;
+  return may_begin && (finds_unused() || must_delay_reduce) ? through_sink(std::move(outputs))
+                                                            : outputs;
 }
 
 std::vector<at::Tensor> DistributedDataParallel::State::through_sink(

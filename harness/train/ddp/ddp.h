@@ -18,6 +18,9 @@ struct DdpOptions {
   bool find_unused_parameters = false;
   bool gradient_as_bucket_view = false;
   bool static_graph = false;
+  /// Outputs go through the sink, which begins what DDP does in a backward pass, only if that pass
+  /// reduces: the change that pytorch#166388 proposes. False: as in torch.
+  bool sink_needs_sync = false;
   /// Verifies the parameters and broadcasts rank 0's at construction, which temporarily needs a
   /// second copy of them. False if all ranks are known to have the same.
   bool init_sync = true;

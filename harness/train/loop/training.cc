@@ -124,8 +124,7 @@ void Training::train_step(const StepHooks& hooks, std::int64_t step, CallSite si
   sharded_ ? sharded_->zero_grad() : model_.zero_grad();
   if (!compute_gradients(hooks, step, site)) return;
   observe_gradients();
-  hooks.update ? hooks.update(step) : optimizer_->step();
-  if (sharded_) sharded_->finish_step();
+  update(hooks, step);
   observe_parameters();
   observe_allocation(rank_);
   if (hooks.after) hooks.after(step);
@@ -178,6 +177,15 @@ void Training::train_micro_batches(const StepHooks& hooks, std::int64_t step, Ca
   if (!hooks.logged) return;
   rank_.group().all_reduce(logged, ReduceOp::average, site);
   hooks.logged(logged);
+}
+
+void Training::update(const StepHooks& hooks, std::int64_t step) {
+  const auto move = [&] {
+    hooks.update ? hooks.update(step) : optimizer_->step();
+    if (sharded_) sharded_->finish_step();
+  };
+  if (!options_.observes_updates) return move();
+  sharded_ ? rank_.observe_update(*sharded_, move) : rank_.observe_update(model_, move);
 }
 
 void Training::observe_gradients() {

@@ -37,6 +37,7 @@ struct TrainingOptions {
   /// The reference runs backward once for each micro-batch of a rank, not once for all. If it
   /// computes in a narrower dtype than its gradients, the sums have the dtype of the gradients.
   bool reference_adds_gradients = false;
+  bool observes_updates = false;  ///< how far each step moves parameters, for claims about that
 };
 
 /// The options of the cell on the axes `wrapper` (ddp, by-hand), `optimizer` and those of
@@ -69,7 +70,7 @@ struct StepHooks {
 /// The training of one rank, or of the reference, which is one process and reduces nothing. All
 /// scenarios share this loop. Each step clears gradients, computes them, observes them at
 /// `pre_step`, updates, and observes parameters at `post_step`; on devices, also the placement of
-/// the model.
+/// the model, and updates if it is asked to.
 ///
 /// Keeps references to `rank`, `model` and `sharded`.
 class Training {
@@ -105,6 +106,7 @@ class Training {
   bool compute_gradients(const StepHooks& hooks, std::int64_t step, CallSite site);
   void compute_reference(const StepHooks& hooks, std::int64_t step, CallSite site);
   void train_micro_batches(const StepHooks& hooks, std::int64_t step, CallSite site);
+  void update(const StepHooks& hooks, std::int64_t step);
   void observe_gradients();
   void observe_parameters();
 

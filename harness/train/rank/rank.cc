@@ -50,6 +50,28 @@ NamedTensor part_of_rank(int rank, const std::string& name, const at::Tensor& te
   return {name, tensor, place, group_of_one(rank)};
 }
 
+std::vector<NamedTensor> parts_of_rank(int rank, ShardedModel& sharded) {
+  std::vector<NamedTensor> parts;
+  for (const auto& [name, tensor, place] : sharded.shards()) {
+    parts.push_back(part_of_rank(rank, name, tensor, place));
+  }
+  return parts;
+}
+
+std::vector<NamedTensor> copies_of(std::vector<NamedTensor> tensors) {
+  for (NamedTensor& one : tensors) one.tensor = one.tensor.detach().clone();
+  return tensors;
+}
+
+/// `after` less `before`, tensor by tensor.
+std::vector<NamedTensor> moved_from(const std::vector<NamedTensor>& before,
+                                    std::vector<NamedTensor> after) {
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    after[i].tensor = after[i].tensor.detach() - before.at(i).tensor;
+  }
+  return after;
+}
+
 }  // namespace
 
 bool Rank::is_variant(std::string_view variant) const {
@@ -260,11 +282,21 @@ void Rank::observe_gradients(Phase phase, ShardedModel& sharded) {
 
 void Rank::observe_parameters(Phase phase, ShardedModel& sharded) {
   if (sharded.keeps_parameters_whole()) return observe_parameters(phase, sharded.module());
-  std::vector<NamedTensor> parameters;
-  for (const auto& [name, tensor, place] : sharded.shards()) {
-    parameters.push_back(part_of_rank(rank(), name, tensor, place));
-  }
-  observer_.observe(phase, Kind::parameter, parameters);
+  observer_.observe(phase, Kind::parameter, parts_of_rank(rank(), sharded));
+}
+
+void Rank::observe_update(const Module& module, const std::function<void()>& step) {
+  const std::vector<NamedTensor> before = copies_of(module.named_parameters());
+  step();
+  observer_.observe(Phase::post_step, Kind::update, moved_from(before, module.named_parameters()));
+}
+
+void Rank::observe_update(ShardedModel& sharded, const std::function<void()>& step) {
+  if (sharded.keeps_parameters_whole()) return observe_update(sharded.module(), step);
+  const std::vector<NamedTensor> before = copies_of(parts_of_rank(rank(), sharded));
+  step();
+  observer_.observe(Phase::post_step, Kind::update,
+                    moved_from(before, parts_of_rank(rank(), sharded)));
 }
 
 /// A perturbed reference serves only to measure how far values move.

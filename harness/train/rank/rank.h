@@ -98,6 +98,12 @@ class Rank {
   /// Unsharded parameters and gradients are noted whole.
   void observe_gradients(Phase phase, ShardedModel& sharded);
   void observe_parameters(Phase phase, ShardedModel& sharded);
+
+  /// Takes the optimizer's step, and notes by how much it moved each parameter, in its dtype, at
+  /// `post_step`.
+  void observe_update(const Module& module, const std::function<void()>& step);
+  void observe_update(ShardedModel& sharded, const std::function<void()>& step);
+
   Observer& observer() { return observer_; }
 
   /// For the reference: stores the mean of the ranks' gradients in `.grad` of every parameter of

@@ -18,8 +18,8 @@ ObservedTensor parameter(std::string name, std::vector<std::int64_t> shape = {4}
   tensor.phase = phase;
   tensor.name = std::move(name);
   tensor.dtype = "float32";
-  tensor.global_shape = tensor.local_shape = std::move(shape);
-  tensor.offset.assign(tensor.local_shape.size(), 0);
+  tensor.offset = Shape(shape.size(), 0);
+  tensor.global_shape = tensor.local_shape = shape;
   tensor.replica_group = std::move(group);
   return tensor;
 }
@@ -27,7 +27,13 @@ ObservedTensor parameter(std::string name, std::vector<std::int64_t> shape = {4}
 using Ranks = std::vector<std::vector<ObservedTensor>>;
 
 std::vector<OwnModel> models_of(const Ranks& ranks) {
-  return own_models({ranks.begin(), ranks.end()});
+  KnownTensors known;
+  std::vector<std::vector<const KnownTensor*>> observed;
+  for (const auto& tensors : ranks) {
+    auto& of_rank = observed.emplace_back();
+    for (const ObservedTensor& tensor : tensors) of_rank.push_back(known.of(tensor));
+  }
+  return own_models({observed.begin(), observed.end()});
 }
 
 /// The common names of the parameters of each rank.

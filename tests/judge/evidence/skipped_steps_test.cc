@@ -6,10 +6,12 @@
 
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <random>
 #include <string>
 
 #include "harness/record/manifest.h"
+#include "harness/record/new_job.h"
 #include "harness/record/process_identity.h"
 #include "harness/record/step_index.h"
 #include "harness/verdict/judge_run.h"
@@ -17,6 +19,7 @@
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
 #include "tests/judge/literal_evidence.h"
+#include "tests/verdict/literal_job.h"
 
 namespace lockstep {
 namespace {
@@ -27,6 +30,22 @@ using testing::HasSubstr;
 constexpr int kSteps = 40;
 constexpr std::int64_t kMostSteps = 100;
 const LiteralEvidence::Tensor kParameter{Kind::parameter, Phase::pre_forward, 0};
+
+void add_agreeing(std::int64_t from, std::int64_t to, int ranks, LiteralEvidence& files) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (std::int64_t step = from; step <= to; ++step) {
+      const auto value = static_cast<float>(step);
+      files.add(rank, step, "w", {value, 1}, kParameter);
+      files.add(rank, step, "w", {value, 2});
+    }
+  }
+}
+
+void lose_all_values(int ranks, LiteralEvidence& files) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (std::int64_t step = 1; step <= kMostSteps; ++step) files.lose_values(rank, step);
+  }
+}
 
 /// A run of one cell without a reference, whose ranks agree in all steps.
 class LongCell {
@@ -51,20 +70,12 @@ class LongCell {
   fs::path journal(int rank) const { return journal_file(files_.folder(), rank); }
 
   void add_agreeing(std::int64_t from, std::int64_t to, int ranks) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      for (std::int64_t step = from; step <= to; ++step) {
-        const auto value = static_cast<float>(step);
-        files_.add(rank, step, "w", {value, 1}, kParameter);
-        files_.add(rank, step, "w", {value, 2});
-      }
-    }
+    lockstep::add_agreeing(from, to, ranks, files_);
   }
 
   /// Without snapshots, because steps with some are read.
   void write() {
-    for (int rank = 0; rank < run_.cells[0].processes; ++rank) {
-      for (std::int64_t step = 1; step <= kMostSteps; ++step) files_.lose_values(rank, step);
-    }
+    lose_all_values(run_.cells[0].processes, files_);
     write_with_snapshots();
   }
 
@@ -168,8 +179,8 @@ TEST(SkippedSteps, OfAJournalThatWasChangedAreReadAndTheCellFails) {
   EXPECT_THAT(judged.checks.back().text, HasSubstr("rows of step 23 with the checksum"));
 }
 
-/// One fault in a cell, placed at random.
-void plant(LongCell& cell, int ranks, std::mt19937& random) {
+/// One fault, placed at random.
+void plant(LiteralEvidence& files, int ranks, std::mt19937& random) {
   const auto below = [&](int end) {
     return static_cast<int>(random() % static_cast<unsigned>(end));
   };
@@ -177,28 +188,28 @@ void plant(LongCell& cell, int ranks, std::mt19937& random) {
   const int rank = below(ranks);
   switch (below(6)) {
     case 0:
-      cell.files().add(rank, step, "extra", {1});
+      files.add(rank, step, "extra", {1});
       break;
     case 1:
       for (int each = 0; each < ranks; ++each) {
-        cell.files().add(each, step, "late", {each == rank ? 1.0F : 2.0F});
+        files.add(each, step, "late", {each == rank ? 1.0F : 2.0F});
       }
       break;
     case 2:
       for (int each = 0; each < ranks; ++each) {
-        cell.files().add(each, step, "grouped", {static_cast<float>(each / 2)}).replica_group =
+        files.add(each, step, "grouped", {static_cast<float>(each / 2)}).replica_group =
             each < 2 ? "0,1" : "2,3";
       }
       break;
     case 3:
-      cell.files().add_undefined(rank, step, "gone");
+      files.add_undefined(rank, step, "gone");
       break;
     case 4:
-      for (int each = 0; each < ranks; ++each) cell.files().add(each, step, "abandoned", {5});
+      for (int each = 0; each < ranks; ++each) files.add(each, step, "abandoned", {5});
       break;
     default:
       for (int each = 0; each < ranks; ++each) {
-        cell.files().add_shard(each, step, "s", {static_cast<float>(each)}, {ranks}, {each}, {1});
+        files.add_shard(each, step, "s", {static_cast<float>(each)}, {ranks}, {each}, {1});
       }
   }
 }
@@ -210,7 +221,7 @@ TEST(SkippedSteps, ChangeNothingThatIsFound) {
     const int ranks = 2 + round % 3;
     LongCell cell(ranks);
     cell.add_agreeing(1, kSteps, ranks);
-    for (int fault = 0; fault < round % 4; ++fault) plant(cell, ranks, random);
+    for (int fault = 0; fault < round % 4; ++fault) plant(cell.files(), ranks, random);
     cell.write();
     const CellRecord believed = cell.judged(IndexUse::believed);
     EXPECT_EQ(believed, cell.judged(IndexUse::ignored)) << "round " << round;
@@ -221,6 +232,43 @@ TEST(SkippedSteps, ChangeNothingThatIsFound) {
     }
   }
   EXPECT_GT(violated, 5);
+}
+
+/// Steps of jobs in which ranks agree are seen without their values.
+TEST(SkippedSteps, OfJobsChangeNothingThatIsFound) {
+  std::mt19937 random(20);
+  std::map<Verdict, int> verdicts;
+  for (int round = 0; round < 40; ++round) {
+    const int ranks = 2 + round % 3;
+    LiteralEvidence files(ranks);
+    add_agreeing(1, 20, ranks, files);
+    for (int fault = 0; fault < round % 4; ++fault) plant(files, ranks, random);
+    for (int rank = 0; round % 5 == 4 && rank < ranks; ++rank) {
+      files.add(rank, 1 + round / 2, "n", {NAN}, kParameter);
+    }
+    lose_all_values(ranks, files);
+    RunRecord run = literal_run_of_job(files, ranks);
+    run.jobs[0].claims = claims_of_jobs(round % 7 == 6 ? 2 : 0);
+    files.write_as([&](int rank) { return process_identity(run.jobs[0], rank); });
+    run.jobs[0].manifest = write_manifest(files.folder(), ranks, execution_identity(run.jobs[0]));
+    std::vector<JobRecord> judged;
+    for (const IndexUse use : {IndexUse::ignored, IndexUse::believed, IndexUse::checked}) {
+      RunRecord copy = run;
+      judge_run(copy, files.folder().parent_path(), {use});
+      // Those of the start are counted in each step that is like the first one.
+      copy.jobs[0].results.at(0).comparisons = 0;
+      judged.push_back(copy.jobs[0]);
+    }
+    for (const std::size_t by_index : {1U, 2U}) {
+      EXPECT_EQ(judged[by_index].results, judged[0].results) << "round " << round;
+      EXPECT_EQ(judged[by_index].coverage, judged[0].coverage) << "round " << round;
+      EXPECT_EQ(judged[by_index].notes, judged[0].notes) << "round " << round;
+    }
+    for (const ClaimResult& result : judged[0].results) ++verdicts[result.verdict];
+  }
+  EXPECT_GT(verdicts[Verdict::holds], 40);
+  EXPECT_GT(verdicts[Verdict::undecided], 10);
+  EXPECT_GT(verdicts[Verdict::violated], 4);
 }
 
 TEST(SkippedSteps, WithElementsThatAreNotFiniteOnAllRanksSaySo) {

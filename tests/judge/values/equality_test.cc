@@ -52,6 +52,44 @@ TEST(Equality, OfEqualBitsOfAnotherShapeIsViolated) {
               HasSubstr("[3] on rank 0 but has the shape [2] in the reference"));
 }
 
+/// How long the optimizer's step is says nothing about numbers of ranks.
+TEST(Equality, OfAnUpdateTellsItsMultipleWithoutACause) {
+  constexpr LiteralEvidence::Tensor kUpdate{Kind::update, Phase::post_step, 0};
+  LiteralEvidence files(2), expected(1);
+  expected.add(0, 2, "w", {0.5F, -0.25F, 1}, kUpdate);
+  for (int rank = 0; rank < 2; ++rank) files.add(rank, 2, "w", {0.25F, -0.125F, 0.5F}, kUpdate);
+  const StepReader reference = expected.write();
+  const ClaimResult result =
+      judge_one(equal_reference(Kind::update, Phase::post_step), files.write(), &reference);
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  const Finding& finding = result.findings.at(0);
+  EXPECT_EQ(finding.kind, FindingKind::wrong_update);
+  ASSERT_TRUE(finding.multiple);
+  EXPECT_EQ(finding.multiple->factor, 0.5);
+  EXPECT_TRUE(finding.multiple->causes.empty());
+  EXPECT_THAT(finding.sentence, HasSubstr("1/2 of the right value"));
+}
+
+/// Beside a parameter of 1, an update of 1e-4 in float32 is known to a thousandth.
+TEST(Equality, OfAnUpdateHasTheRoundingOfItsParameter) {
+  constexpr LiteralEvidence::Tensor kUpdate{Kind::update, Phase::post_step, 0};
+  constexpr LiteralEvidence::Tensor kParameter{Kind::parameter, Phase::post_step, 0};
+  const auto verdict = [&](float parameter, float update) {
+    LiteralEvidence files(1), expected(2);  // the second one is perturbed
+    for (int rank = 0; rank < 2; ++rank) {
+      expected.add(rank, 1, "w", {1e-4F + 1e-11F * static_cast<float>(rank), 1e-4F}, kUpdate);
+      expected.add(rank, 1, "w", {parameter, parameter}, kParameter);
+    }
+    files.add(0, 1, "w", {update, 1e-4F}, kUpdate);
+    const StepReader reference = expected.write();
+    return judge_one(equal_reference(Kind::update, Phase::post_step), files.write(), &reference)
+        .verdict;
+  };
+  EXPECT_EQ(verdict(1, 1e-4F + 0x1p-23F), Verdict::holds);
+  EXPECT_EQ(verdict(1e-4F, 1e-4F + 0x1p-23F), Verdict::violated);
+  EXPECT_EQ(verdict(1, 1.1e-4F), Verdict::violated);
+}
+
 TEST(Equality, IsViolatedAboveTenTolerances) {
   Pair pair(1);
   const auto tolerance = static_cast<float>(rounding_tolerance(std::ldexp(1, -24), 1));

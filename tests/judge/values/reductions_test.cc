@@ -85,6 +85,52 @@ class Step {
     return judged(OfRanks(ranks_.size(), gradient), contributions);
   }
 
+  /// Of a gradient that ranks divide, in as many copies as there are values. `summands`: what the
+  /// passes of the step contributed, by rank.
+  Reduction judged_in_parts(const std::vector<Values>& copies,
+                            const std::vector<OfRanks>& summands) {
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) add_part(rank, copies);
+    return judged_summands(summands);
+  }
+
+  Reduction judged_summands(const std::vector<OfRanks>& summands) {
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      for (std::size_t i = 0; i < summands.size(); ++i) {
+        add(rank, "w", summands[i][rank], {Kind::contribution, Phase::post_backward},
+            static_cast<std::int64_t>(i));
+        ranks_[rank].observations.back().is_summand = true;
+      }
+    }
+    const auto found = reductions_in(StepView(1, std::move(ranks_)), unshared);
+    const auto w = found.find("w");
+    is_judged = w != found.end();
+    return is_judged ? w->second : Reduction();
+  }
+
+  void make_undefined(std::size_t rank) {
+    Observation& row = ranks_[rank].observations.back();
+    row.dtype = {};
+    row.global_shape = row.offset = row.local_shape = {};
+    row.not_comparable = "undefined: no gradient";
+  }
+
+  /// Ranks of a copy follow each other. The last one of a copy may have nothing.
+  void add_part(std::size_t rank, const std::vector<Values>& copies) {
+    const std::size_t parts = ranks_.size() / copies.size();
+    const Values& whole = copies[rank / parts];
+    const std::size_t size = whole.size() / (parts - 1);
+    const std::size_t begin = std::min(rank % parts * size, whole.size());
+    const auto first = whole.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto length = static_cast<std::ptrdiff_t>(std::min(size, whole.size() - begin));
+    add(rank, "w", Values(first, first + length), {Kind::gradient, Phase::pre_step});
+    Observation& row = ranks_[rank].observations.back();
+    row.global_shape = {static_cast<std::int64_t>(whole.size())};
+    row.offset = {static_cast<std::int64_t>(begin)};
+    row.replica_group = "part " + std::to_string(rank % parts);
+    ranks_[rank].sketches[row.seq] =
+        measure_and_sketch(row, std::as_bytes(std::span(first, first + length)));
+  }
+
   struct Kinds {
     Kind kind;
     Phase phase;
@@ -324,6 +370,64 @@ TEST(Reductions, OfFewComponentsAreNoCopyByChance) {
   Step step(4, 2);
   const Values near = times(step.own(1), 0.3F);
   EXPECT_EQ(step.judged({near[0], near[1] * 1.001F}).reduced, Reduced::unknown);
+}
+
+/// Parts are put together, and what passes contributed is added up.
+TEST(DividedReductions, AreOfAllRanksAndPasses) {
+  Step once(3);
+  EXPECT_EQ(once.judged_in_parts({once.mean()}, {once.contributions}).reduced, Reduced::over_all);
+  Step twice(3);
+  Step more(3);
+  for (Values& own : more.contributions) own = times(own, -0.3F);
+  std::rotate(more.contributions[0].begin(), more.contributions[0].begin() + 5,
+              more.contributions[0].end());
+  const Values sum = sum_of({twice.mean(), more.mean()}, {1, 1});
+  EXPECT_EQ(twice.judged_in_parts({sum}, {twice.contributions, more.contributions}).reduced,
+            Reduced::over_all);
+  Step early(3);
+  EXPECT_EQ(
+      early.judged_in_parts({early.mean()}, {early.contributions, more.contributions}).reduced,
+      Reduced::early_sum);
+  Step late(3);
+  EXPECT_EQ(late.judged_in_parts({more.mean()}, {late.contributions, more.contributions}).reduced,
+            Reduced::unknown)
+      << "the first may have been cleared";
+}
+
+TEST(DividedReductions, LackARank) {
+  Step step(4);
+  const Values others = sum_of(step.contributions, {1, 1, 0, 1});
+  const Reduction found = step.judged_in_parts({others}, {step.contributions});
+  EXPECT_EQ(found.reduced, Reduced::over_some);
+  EXPECT_THAT(found.ranks, ElementsAre(ElementsAre(0, 1, 3), ElementsAre(2)));
+}
+
+/// Copies of ranks 0 and 1, and of 2 and 3.
+TEST(DividedReductions, AreWithinACopy) {
+  Step right(4);
+  EXPECT_EQ(right.judged_in_parts({right.mean(), right.mean()}, {right.contributions}).reduced,
+            Reduced::over_all);
+  Step step(4);
+  const Values first = sum_of(step.contributions, {0.5, 0.5, 0, 0});
+  const Values second = sum_of(step.contributions, {0, 0, 0.5, 0.5});
+  const Reduction found = step.judged_in_parts({first, second}, {step.contributions});
+  EXPECT_EQ(found.reduced, Reduced::within_groups);
+  EXPECT_THAT(found.ranks, ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+}
+
+/// Gradients that are nowhere; and one that the training has cleared, which the end of the pass
+/// shows.
+TEST(DividedReductions, ArriveNowhere) {
+  for (const bool was_cleared : {false, true}) {
+    Step step(2);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      step.add(rank, "w", {}, {Kind::gradient, Phase::pre_step});
+      step.make_undefined(rank);
+      if (was_cleared) step.add(rank, "w", step.mean(), {Kind::reduction, Phase::post_backward});
+    }
+    EXPECT_EQ(step.judged_summands({step.contributions}).reduced,
+              was_cleared ? Reduced::unknown : Reduced::nowhere);
+  }
 }
 
 }  // namespace

@@ -6,9 +6,11 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "harness/judge/values/own_tensors.h"
 #include "tests/judge/literal_evidence.h"
 
 namespace lockstep {
@@ -16,7 +18,9 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
+using testing::SizeIs;
 using testing::StartsWith;
 
 const LiteralEvidence::Tensor kBefore{Kind::parameter, Phase::pre_forward, 0};
@@ -280,6 +284,40 @@ TEST(GradientsReducedInTheStep, DoNotExplainAChangeOfEarlierSteps) {
   EXPECT_THAT(result.reason, HasSubstr("it never changed"));
 }
 
+/// Of which each rank holds a summand in the first of three steps, which the optimizer adds up, and
+/// what the rank says to be the whole in the later ones: a buffer of momentum that is a summand is
+/// added up with it, so the parameters agree.
+void observe_summands(float apart, LiteralEvidence& files) {
+  observe_reduced("w", {1, 2, 3}, files);
+  LiteralEvidence::Tensor gradient;
+  for (int rank = 0; rank < 2; ++rank) {
+    Observation& summand = files.add(rank, 1, "norm", {static_cast<float>(rank + 1)}, gradient);
+    summand.is_summand = true;
+    summand.replica_group = "summand " + std::to_string(rank);
+    files.add(rank, 1, "norm", {0}, kBefore);
+    files.add(rank, 1, "norm", {1}, kAfter);
+    for (const std::int64_t step : {2, 3}) {
+      files.add(rank, step, "norm", {rank == 1 ? 1 + apart : 1});
+      files.add(rank, step, "norm", {static_cast<float>(step)}, kAfter);
+    }
+  }
+}
+
+TEST(GradientsReducedInTheStep, AreAFindingOnceRanksSayThatTheirSummandsAreTheWhole) {
+  LiteralEvidence files(2);
+  observe_summands(0.5F, files);
+  const ClaimResult result = judge_job(kAgree, files, 2, calls(2));
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  EXPECT_THAT(result.findings[0].tensors, ElementsAre("norm"));
+  EXPECT_EQ(result.findings[0].step, 2);
+  EXPECT_THAT(result.findings[0].sentence, HasSubstr("In step 1 each rank held a summand of it"));
+  LiteralEvidence reduced(2);
+  observe_summands(0, reduced);
+  const ClaimResult right = judge_job(kAgree, reduced, 2, calls(2));
+  EXPECT_EQ(right.verdict, Verdict::holds);
+  EXPECT_EQ(right.reduced_in_step, 1);
+}
+
 TEST(GradientsReducedInTheStep, AreUndecidedIfTheParameterBeforeIsUnknown) {
   for (const bool do_call : {true, false}) {
     LiteralEvidence files(2);
@@ -513,6 +551,102 @@ TEST(UnevenSteps, AreToldBeforeTheirConsequence) {
   EXPECT_EQ(result.findings[0].step, 2);
   EXPECT_THAT(result.findings[0].sentence,
               HasSubstr("Before that, rank 1 did not step b in step 1, which rank 0 did."));
+}
+
+/// Ranks 0 and 1 train four steps. The data of rank 2 ends after two, and after the last one it has
+/// the weights of the others, unless that was not observed. Rank 1 has other values in step
+/// `apart`; 0: in none.
+ClaimResult judge_joined(const Claim& claim, std::int64_t apart,
+                         const std::vector<JoinedRanks>& joined, bool is_observed_again = true) {
+  LiteralEvidence files(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    for (std::int64_t step = 1; step <= (rank < 2 ? 4 : 2); ++step) {
+      const float other = rank == 1 && step == apart ? 1 : 0;
+      files.add(rank, step, "w", {1 + other});
+      files.add(rank, step, "w", {static_cast<float>(step) + other}, kAfter);
+      if (step % 2 == 1) files.add(rank, step, "v", {1}, kAfter);
+    }
+  }
+  if (is_observed_again) {
+    files.add(2, 4, "w", {4}, kAfter);
+    files.add(2, 4, "v", {1}, kAfter);  // of an optimizer that steps now and then
+  }
+  const StepReader evidence = files.write();
+  CellEvidence cell;
+  cell.world_size = 3;
+  for (int rank = 0; rank < 3; ++rank) {
+    RankExit& end = cell.exits.emplace_back();
+    end.rank = rank;
+    end.kind = ExitKind::finished;
+    end.step = evidence.last_step(rank);
+  }
+  cell.steps = std::nullopt;
+  cell.is_job = true;
+  cell.claims = {claim};
+  cell.evidence = &evidence;
+  cell.joined = joined;
+  return judge(cell).front();
+}
+
+TEST(JoinedRanks, NeedNotHaveTheStepsThatTheyDoNotTrain) {
+  const std::vector<JoinedRanks> joined{{{2}, 2, 4}};
+  for (const Claim& claim : {kAgree, kParametersAgree}) {
+    EXPECT_EQ(judge_joined(claim, 0, joined).verdict, Verdict::holds);
+    EXPECT_EQ(judge_joined(claim, 0, {{{2}, 2, 0}}).verdict, Verdict::holds) << "until the end";
+    EXPECT_EQ(judge_joined(claim, 0, {}).reason, "w in step 3 was not observed on every rank");
+    EXPECT_EQ(judge_joined(claim, 0, {{{1}, 2, 4}}).verdict, Verdict::undecided) << "another rank";
+    EXPECT_EQ(judge_joined(claim, 0, {{{2}, 3, 4}}).verdict, Verdict::undecided) << "other steps";
+  }
+}
+
+TEST(JoinedRanks, MayBeSeenLastBeforeTheOthers) {
+  EXPECT_EQ(judge_joined(kAgree, 0, {{{2}, 2, 4}}, false).verdict, Verdict::holds);
+  EXPECT_EQ(judge_joined(kAgree, 0, {{{2}, 2, 0}}, false).verdict, Verdict::holds);
+  EXPECT_EQ(judge_joined(kAgree, 0, {{{2}, 1, 2}}, false).verdict, Verdict::undecided)
+      << "it had trained again";
+}
+
+TEST(JoinedRanks, DoNotHideThatOthersDiffer) {
+  const ClaimResult result = judge_joined(kAgree, 3, {{{2}, 2, 4}});
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  EXPECT_EQ(result.findings[0].step, 3);
+  EXPECT_THAT(result.findings[0].groups, ElementsAre(ElementsAre(0), ElementsAre(1)));
+}
+
+/// Two ranks with a weight, and with tensors of these names each.
+std::set<std::string> own_of(const std::vector<std::string>& first,
+                             const std::vector<std::string>& second, std::size_t size = 1) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    files.add(rank, 1, "w", {1}, kAfter);
+    for (const std::string& name : rank == 0 ? first : second) {
+      files.add(rank, 1, name, std::vector<float>(rank == 0 ? 1 : size), kAfter);
+    }
+  }
+  return own_tensors(files.write());
+}
+
+TEST(OwnTensors, AreAlikeOnAllRanksButForNumbersInTheirNames) {
+  EXPECT_THAT(own_of({"experts.0.w"}, {"experts.1.w"}), ElementsAre("experts.0.w", "experts.1.w"));
+  EXPECT_THAT(own_of({"e.0.a", "e.1.a"}, {"e.2.a", "e.13.a"}), SizeIs(4));
+  EXPECT_THAT(own_of({"experts.0.w"}, {}), IsEmpty()) << "it may lack on the other rank";
+  EXPECT_THAT(own_of({"e.0.a", "e.1.a"}, {"e.2.a"}), IsEmpty());
+  EXPECT_THAT(own_of({"experts.0.w"}, {"experts.1.w"}, 2), IsEmpty()) << "of another shape";
+  EXPECT_THAT(own_of({"experts.0.w"}, {"adapters.1.w"}), IsEmpty());
+  EXPECT_THAT(own_of({"optimizer0.group0.0"}, {"optimizer1.group0.0"}), IsEmpty())
+      << "the hook made these names up";
+}
+
+TEST(OwnTensors, AreNamedWhereOneRankAloneHasThem) {
+  EXPECT_EQ(lone_in_words({"experts.0.b", "experts.0.w"}),
+            "experts.0.b and 1 more are each on one rank alone: if that is meant to be, --ignore "
+            "'^experts\\.' leaves them out");
+  EXPECT_EQ(lone_in_words({"probe.w"}),
+            "probe.w is on one rank alone: if that is meant to be, --ignore '^probe\\.w' leaves it "
+            "out");
+  EXPECT_EQ(lone_in_words({"a", "b"}),
+            "a and 1 more are each on one rank alone: if that is meant to be, --ignore leaves them "
+            "out");
 }
 
 }  // namespace

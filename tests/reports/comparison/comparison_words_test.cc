@@ -49,6 +49,29 @@ ComparedPair diff_with(Likeness likeness) {
   return diff;
 }
 
+TEST(ComparedPair, TellsMemoryThatIsFarApart) {
+  ComparedPair diff = diff_with(Likeness::equal);
+  const auto says = [&] {
+    std::string all;
+    for (const std::string& line : lines_of(diff)) all += line + "\n";
+    return all;
+  };
+  EXPECT_THAT(says(), Not(HasSubstr("memory")));
+  diff.sides[0].peak_bytes = 400 << 20;
+  EXPECT_THAT(says(), Not(HasSubstr("memory"))) << "unknown in B";
+  diff.sides[1].peak_bytes = 380 << 20;
+  diff.sides[0].peak_device_bytes = 100 << 20;
+  diff.sides[1].peak_device_bytes = 62 << 20;
+  EXPECT_THAT(says(), Not(HasSubstr("memory: ")));
+  EXPECT_THAT(says(),
+              HasSubstr("\nmemory of GPUs: 0.62 of A's: at most 62 MiB a rank, 100 MiB in A\n"));
+  diff.sides[1].peak_bytes = 800 << 20;
+  EXPECT_THAT(says(), HasSubstr("\nmemory: 2.00 of A's: at most 800 MiB a rank, 400 MiB in A\n"));
+  diff.sides[0].duration_s = diff.sides[1].duration_s = 1;
+  EXPECT_THAT(says(), HasSubstr(", 1.0 s, at most 400 MiB a rank and 100 MiB of a device ("));
+  EXPECT_THAT(says(), Not(HasSubstr("of A's"))) << "the sides have said it";
+}
+
 TEST(ComparedPair, HoldsIfEveryStepIsDecided) {
   EXPECT_EQ(verdict_of(diff_with(Likeness::equal)), Verdict::holds);
   EXPECT_EQ(verdict_of(diff_with(Likeness::rounding)), Verdict::holds);
@@ -207,6 +230,47 @@ TEST(ComparedPair, IsNotDecidedByLosses) {
   diff.steps[1].tensors[1].quantity = Compared::loss;
   EXPECT_EQ(verdict_of(diff), Verdict::holds);
   EXPECT_THAT(text_of(diff), HasSubstr("The recorded loss differs from step 2 on"));
+}
+
+TEST(ComparedPair, IsDecidedByBuffersButNotByStatistics) {
+  ComparedPair diff = diff_with(Likeness::different);
+  TensorDifference& buffer = diff.steps[1].tensors[0];
+  buffer.name = "router.bias";
+  buffer.quantity = Compared::buffer;
+  EXPECT_EQ(verdict_of(diff), Verdict::violated);
+  EXPECT_THAT(verdict_in_words(diff), HasSubstr("1 of 1 buffers differ in step 2, first that of "
+                                                "router.bias"));
+  buffer.quantity = Compared::statistic;
+  EXPECT_EQ(verdict_of(diff), Verdict::holds);
+  EXPECT_THAT(text_of(diff), HasSubstr("A buffer differs from step 2 on, which decides nothing, "
+                                       "since ranks may keep such statistics of their own samples: "
+                                       "router.bias\n"));
+}
+
+TEST(ComparedPair, SaysThatASideHasFewerSteps) {
+  ComparedPair diff = diff_with(Likeness::rounding);
+  EXPECT_EQ(verdict_in_words(diff), "equal up to rounding in 2 steps, 1 to 2");
+  diff.preconditions.push_back(
+      {Prerequisite::steps, Likeness::undecided, "A was observed up to step 9, and B only 2"});
+  EXPECT_EQ(verdict_of(diff), Verdict::holds);
+  EXPECT_EQ(
+      verdict_in_words(diff),
+      "equal up to rounding in 2 steps, 1 to 2, but A was observed up to step 9, and B only 2");
+  EXPECT_THAT(text_of(diff), HasSubstr("steps: A was observed up to step 9, and B only 2\n"));
+  EXPECT_THAT(page_of(diff), HasSubstr("steps: A was observed up to step 9, and B only 2"));
+}
+
+TEST(ComparedPair, NamesWhatCouldNotBeComparedWhereOthersDiffer) {
+  ComparedPair diff = diff_with(Likeness::different);
+  EXPECT_THAT(text_of(diff), Not(HasSubstr("Not compared")));
+  TensorDifference open = tensor_that_is(Likeness::undecided, "head.weight");
+  open.quantity = Compared::update;
+  open.relative = 0;
+  open.cause = "ranks 0 and 1 hold different values of it";
+  diff.steps[1].tensors.push_back(open);
+  EXPECT_THAT(text_of(diff),
+              HasSubstr("\nNot compared in step 2: 1 of 2 tensors, such as the update of "
+                        "head.weight: ranks 0 and 1 hold different values of it\n"));
 }
 
 TEST(ComparedPair, ListsNamesOfTheMapThatNoTensorHas) {

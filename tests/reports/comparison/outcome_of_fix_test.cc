@@ -212,9 +212,28 @@ TEST(Comparison, DiffersIfAnErrorEndedB) {
   EXPECT_EQ(status_of(comparison), ExitStatus::not_applicable);
   comparison.pairs = {literal_pair(equal, out_of_memory)};
   EXPECT_THAT(heading_of(comparison), HasSubstr("its values until then: equal, bit for bit"));
+  comparison.pairs[0].sides[1].fault->sentence = "ended so. It is out of memory.";
+  EXPECT_THAT(heading_of(comparison), HasSubstr("out of memory; its values until then: "));
   comparison.pairs = {literal_pair(equal, died)};  // perhaps by its user
   EXPECT_EQ(status_of(comparison), ExitStatus::undecided);
   EXPECT_THAT(lines_of(comparison), testing::Contains("B: ended so: died"));
+}
+
+/// Of the ending and of the values, if they differ, too.
+TEST(Comparison, SaysOnceWhatExplainsIt) {
+  const auto meaning_of = [](const ComparedPair& pair) {
+    std::string text;
+    for (const std::string& line : lines_of(pair)) {
+      if (line.starts_with("What it means")) text += line + "\n";
+    }
+    return text;
+  };
+  ComparedPair pair = literal_pair(different, out_of_memory);
+  EXPECT_EQ(meaning_of(pair),
+            "What it means: lockstep explain rank-raised-error, lockstep explain "
+            "scaled-by-world-size\n");
+  pair.sides[1].fault->kind = FindingKind::scaled_by_world_size;
+  EXPECT_EQ(meaning_of(pair), "What it means: lockstep explain scaled-by-world-size\n");
 }
 
 TEST(Comparison, IsAsExpectedByWhatBDoes) {

@@ -48,6 +48,9 @@ TEST(AlikeScenario, IsThatOfTheErrorOfARank) {
   job.results[1].verdict = Verdict::violated;
   job.results[1].findings.emplace_back().failure = failure;
   EXPECT_THAT(alike_in_words(job), HasSubstr("reentrant-checkpoint-under-ddp"));
+  job.results[1].findings[0].failure->error =
+      "RuntimeError: expect_autograd_hooks_ INTERNAL ASSERT FAILED at \"reducer.cpp\":1705";
+  EXPECT_THAT(alike_in_words(job), HasSubstr("static-graph-with-no-sync"));
   job.results[1].findings[0].failure->error = "RuntimeError: out of patience";
   EXPECT_EQ(alike_in_words(job), "");
 }
@@ -57,6 +60,8 @@ TEST(AlikeScenario, IsThatOfHowGradientsWereReduced) {
   job.results[1].verdict = Verdict::violated;
   job.results[1].findings.emplace_back().kind = FindingKind::divided_by_world_size;
   EXPECT_THAT(alike_in_words(job), HasSubstr("averaged-twice, mended by divided-by-ddp"));
+  job.results[1].findings.back().kind = FindingKind::same_samples;
+  EXPECT_THAT(alike_in_words(job), HasSubstr("same-batch-on-every-rank, mended by divided"));
 }
 
 TEST(AlikeScenario, IsThatOfCollectivesThatDoNotMatch) {

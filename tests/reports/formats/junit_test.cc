@@ -138,6 +138,19 @@ TEST(Junit, GivesAJobTheLineOfItsMismatchedCall) {
   EXPECT_THAT(render_junit(run), HasSubstr(" file=\"sync.cc\" line=\"36\">"));
 }
 
+TEST(Junit, HasATypeForEverySymptomOfAJob) {
+  for (const std::string& word : all_names<SymptomKind>()) {
+    const SymptomKind symptom = *parse<SymptomKind>(word);
+    if (symptom == SymptomKind::right) continue;
+    RunRecord run;
+    run.jobs = {literal_job("a0")};
+    run.jobs[0].symptom = literal_outcome(symptom, word);
+    run.jobs[0].results[0].verdict = Verdict::violated;
+    run.jobs[0].results[0].findings = {literal_divergence()};
+    EXPECT_THAT(render_junit(run), HasSubstr(word)) << word;
+  }
+}
+
 TEST(Junit, MakesAnErrorOfAJobThatCouldNotRun) {
   EXPECT_THAT(render_junit(literal_jobs()),
               HasSubstr("<error type=\"machine failed\" message=\"no process could be made\">"));

@@ -1,5 +1,6 @@
 """The configuration of a training, as far as a comparison of two runs should see it."""
 
+import weakref
 from itertools import islice
 
 _MOST_OPTIMIZERS = 8  # optimizers of single parameters are many
@@ -7,6 +8,7 @@ _MOST_GROUPS = 4  # both limits: see harness/diff/hyperparameters.cc
 _LONGEST = 80
 _MOST_MODELS = 4  # whose modes are looked at, in each step
 _MOST_PARTS = 16
+_MOST_SCHEDULERS = 16
 
 
 def of_process(torch):
@@ -16,13 +18,18 @@ def of_process(torch):
             "float32 matmul precision": _text(torch.get_float32_matmul_precision())}
 
 
+def name_of(optimizer, ordinal):
+    """ "AdamW", and "AdamW 1" if it is not the first optimizer of the rank."""
+    return type(optimizer).__name__ + (" %d" % ordinal if ordinal else "")
+
+
 def of_optimizer(optimizer, ordinal):
     """Its hyperparameters at its first step, by name: {"AdamW.lr": "0.001"}. `ordinal`: among those of
     the rank, from 0."""
     settings = {}
     if ordinal >= _MOST_OPTIMIZERS:
         return settings
-    kind = type(optimizer).__name__ + (" %d" % ordinal if ordinal else "")
+    kind = name_of(optimizer, ordinal)
     if getattr(optimizer, "grad_scale", None) is not None:  # of a GradScaler: the step takes it back
         settings["%s.grad_scale" % kind] = "taken back in the step"
     for number, group in enumerate(optimizer.param_groups[:_MOST_GROUPS]):
@@ -74,6 +81,33 @@ class Hyperparameters:
         self._settings.update(values)
         if values:
             self._changes.append({"step": step, "values": values})
+
+
+class Schedules:
+    """How often the schedulers of a rank were stepped, now and then: one that is gone keeps its last number."""
+
+    def __init__(self):
+        self._present = []  # weak references to those that there were at the first step
+        self._facts = {}  # by id of the scheduler
+
+    def facts(self):
+        return list(self._facts.values())[:_MOST_SCHEDULERS]
+
+    def remember_present(self, schedulers):
+        """Those that there are at the first step: to search them again takes long."""
+        self._present = [weakref.ref(one) for one in schedulers]
+
+    def look(self, step, optimizers):
+        """`optimizers`: pairs of optimizer and WatchedOptimizer. Raises nothing."""
+        try:
+            names = {id(optimizer): name_of(optimizer, known.ordinal) for optimizer, known in optimizers}
+            for one in [reference() for reference in self._present]:
+                name, steps = names.get(id(getattr(one, "optimizer", None))), getattr(one, "last_epoch", None)
+                if name is not None and isinstance(steps, int):
+                    self._facts[id(one)] = {"name": type(one).__name__, "optimizer": name, "steps": steps,
+                                            "step": step}
+        except Exception:  # of a scheduler with odd attributes
+            self._facts = {}
 
 
 def _flags_of(model):

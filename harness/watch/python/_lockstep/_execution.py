@@ -6,7 +6,6 @@ import os
 import sys
 
 from _lockstep import _files, _settings
-from _lockstep._process import peak_bytes
 
 
 class Execution:
@@ -19,17 +18,15 @@ class Execution:
 
     def write(self, folder, rank, is_end):
         """Writes `rank-N.execution.json`: the path and the digest of each module that was imported so far, the
-        versions of the packages, at the end also the memory that was used and the lines that were traced."""
+        versions of the packages, at the end also the lines that were traced."""
         if not self._roots:
             return
         for module in list(sys.modules.values()):
             self._add(getattr(module, "__dict__", {}).get("__file__"))
         facts = {"roots": [root[:-1] for root in self._roots], "files": self._digests, "seed": _settings.current.seed,
                  "versions": self._versions(), "device": self._device()}
-        if is_end:
-            facts.update(self._memory())
-            if _settings.current.tracer is not None:
-                facts["lines"] = _settings.current.tracer.facts()
+        if is_end and _settings.current.tracer is not None:
+            facts["lines"] = _settings.current.tracer.facts()
         path = os.path.join(folder, "rank-%d.execution.json" % rank)
         with _files.opened(path + ".tmp", encoding="utf-8") as file:
             json.dump(facts, file)
@@ -61,11 +58,3 @@ class Execution:
             return self._torch.cuda.get_device_name()
         capability = getattr(self._torch.backends.cpu, "get_cpu_capability", None)
         return "CPU" if capability is None else "CPU, " + capability()
-
-    def _memory(self):
-        """The most memory, in bytes, that this process held, and that torch allocated of all its GPUs."""
-        memory = {"peak_bytes": peak_bytes()}
-        if self._torch.cuda.is_initialized():
-            memory["peak_device_bytes"] = sum(self._torch.cuda.max_memory_allocated(device)
-                                              for device in range(self._torch.cuda.device_count()))
-        return memory

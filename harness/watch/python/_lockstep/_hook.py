@@ -5,8 +5,11 @@ import functools
 import os
 
 from _lockstep import _settings, _stalls
+from _lockstep._optimizers import note_made as note_optimizer
 from _lockstep._process import at_end, has_joined
+from _lockstep._ties import note as note_parameter
 from _lockstep._watcher import Watcher
+from _lockstep._wrappers import note_made
 
 watcher = None  # of this process, once torch's optimizers are imported
 _optimizers = None  # the module `torch.optim.optimizer`
@@ -30,6 +33,7 @@ def on_optimizer_module(module):
         watcher.restart()
     else:
         watcher, _optimizers = Watcher(torch), module
+        _note_optimizers(module.Optimizer)
         _settings.watcher = watcher
         _register(watcher.before_step, watcher.after_step)
     if "micro-batches" in _settings.current.also:
@@ -78,6 +82,18 @@ def _is_first(name):
     return is_first
 
 
+def _note_optimizers(optimizer_type):
+    """Nothing else tells where an optimizer is made."""
+    make = optimizer_type.__init__
+
+    @functools.wraps(make)
+    def __init__(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        note_optimizer(self)
+
+    optimizer_type.__init__ = __init__
+
+
 def _wrap_optimizers(optimizer_type):
     """An optimizer is given its parameters by this method, also when it is made: before the first
     backward pass."""
@@ -96,6 +112,8 @@ def _wrap_optimizers(optimizer_type):
 def on_module_module(module):
     """`torch.nn.modules.module` was imported."""
     current = _settings.current
+    if current.modules and _is_first("register_parameter"):
+        _note_parameters(module.Module)
     if not (current.data or current.modules or current.perturbation) or not _is_first("forward"):
         return
 
@@ -113,6 +131,18 @@ def on_module_module(module):
 
     module.register_module_forward_pre_hook(before)
     module.register_module_forward_hook(after, with_kwargs=True, always_call=True)
+
+
+def _note_parameters(module_type):
+    """Nothing else tells which parameters modules shared."""
+    register = module_type.register_parameter
+
+    @functools.wraps(register)
+    def register_parameter(self, name, param):
+        register(self, name, param)
+        note_parameter(self, name, param)
+
+    module_type.register_parameter = register_parameter
 
 
 def on_dynamo_module(module):
@@ -136,6 +166,60 @@ def on_scaler_module(module):
         return result
 
     module.GradScaler._maybe_opt_step = _maybe_opt_step
+
+
+def on_wrapper_module(module):
+    """`torch.nn.parallel.distributed` was imported: nothing else tells where a wrapper is made."""
+    if not _is_first("DistributedDataParallel"):
+        return
+    make = module.DistributedDataParallel.__init__
+
+    @functools.wraps(make)
+    def __init__(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        if watcher is not None:
+            note_made(self)
+
+    module.DistributedDataParallel.__init__ = __init__
+
+
+def on_join_module(module):
+    """`torch.distributed.algorithms.join` was imported: ranks whose data has ended go along with the others."""
+    if not _is_first("Join"):
+        return
+    torch, join = module.torch, module.Join
+    enter, leave, notify = join.__enter__, join.__exit__, join.notify_join_context
+
+    @functools.wraps(enter)
+    def __enter__(self):
+        if watcher is not None:
+            watcher.enters_join(self)
+        return enter(self)
+
+    @functools.wraps(leave)
+    def __exit__(self, kind, value, traceback):
+        if watcher is None:
+            return leave(self, kind, value, traceback)
+        has_raised = True
+        try:
+            if kind is None:
+                watcher.awaits_others(self)
+            result = leave(self, kind, value, traceback)
+            has_raised = kind is not None
+            return result
+        finally:
+            watcher.leaves_join(self, has_raised)
+
+    @functools.wraps(notify)
+    def notify_join_context(joinable):
+        work = notify(joinable)
+        # None: it is in no Join, as nearly always. A compiled forward pass of DDP has this function in it: what it
+        # computes stays the same.
+        if work is not None and not torch.compiler.is_compiling() and watcher is not None:
+            watcher.goes_on_in_join(joinable)
+        return work
+
+    join.__enter__, join.__exit__, join.notify_join_context = __enter__, __exit__, staticmethod(notify_join_context)
 
 
 def on_autocast_module(module):

@@ -6,7 +6,7 @@ import os
 
 from _lockstep._installed import path_of
 
-_INTERFACE = 8
+_INTERFACE = 9
 
 
 class Failure(Exception):
@@ -195,6 +195,17 @@ class Watch:
     def give_up(self, why):
         """Notes why this rank is no longer observed, which needs no more space."""
         self._require(self._library.lockstep_watch_give_up(self._watch, why.encode(errors="replace")))
+
+    def delay_termination(self):
+        """An exception that nobody catches ends this process only after `allow_termination`, or two seconds."""
+        self._library.lockstep_watch_delay_termination()
+
+    def is_terminating(self):
+        """Whether it waits for that."""
+        return self._library.lockstep_watch_is_terminating() == 1
+
+    def allow_termination(self):
+        self._library.lockstep_watch_allow_termination()
 
     def close(self):
         watch, self._watch = self._watch, None

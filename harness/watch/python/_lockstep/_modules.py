@@ -1,5 +1,6 @@
-"""Outputs of modules and the gradients that arrive at them, on request. One forward hook of all modules sees
-the outputs, and hooks of these tensors see the gradients. Backward hooks of modules would change the graph."""
+"""Outputs of modules, the gradients that arrive at them, and weights that engines gather for them, on request. One
+forward hook of all modules sees the outputs, and hooks of these tensors see the gradients. Backward hooks of modules
+would change the graph."""
 
 import contextlib
 import dataclasses
@@ -9,6 +10,7 @@ import weakref
 from _lockstep._names import modules_of_process, plain_name, roots_of
 from _lockstep._placement import is_stand_in, placement_of
 from _lockstep._rows import Named
+from _lockstep._weights import Weights
 
 _MOST_SEARCHES = 16  # for modules that were made since
 _MOST_CALLS = 1024  # of a module in a step
@@ -100,6 +102,7 @@ class Modules:
     def __init__(self, torch, watcher):
         self._torch, self._watcher = torch, watcher
         self._names = _Names(torch.nn.Module)
+        self._weights = Weights(torch)
         self._named = {}  # by name of the tensor
         self._threads = threading.local()
         self._step = 0  # of all below
@@ -120,6 +123,7 @@ class Modules:
         if self._is_in_backward():
             self._observe_again(module, output)
         elif forward.is_counted and forward.name is not None:
+            self._observe_weights(module)
             self._observe(forward, output)
 
     def before_step(self):
@@ -151,6 +155,7 @@ class Modules:
         step = self._watcher.step_of_forward()
         if step != self._step:
             self._step, self._calls, self._without_graph, self._arrived = step, {}, {}, set()
+            self._weights.take(self._watcher.named_parameters())
         return step > 0
 
     def _observe(self, forward, output):
@@ -168,6 +173,15 @@ class Modules:
             self._hook(tensors)
         else:  # as a re-entrant checkpoint calls it
             self._without_graph.setdefault(id(forward.module), []).append(name)
+
+    def _observe_weights(self, module):
+        due = self._weights.due(module, self._step)
+        if not due:
+            return
+        rows = self._watcher.new_rows()
+        with self._without_modes():
+            self._weights.add_rows(rows, module, due, self._step, self._watcher.own_group())
+        self._watcher.write(rows, self._step)
 
     def _observe_again(self, module, output):
         """A checkpoint computes an output once more, in backward. Gradients arrive at this one, if the

@@ -4,9 +4,8 @@ import re
 import sys
 import weakref
 
-from _lockstep import _precision
+from _lockstep import _engines, _precision
 from _lockstep._objects import objects_of
-from _lockstep._placement import has_zero, note_meshes_of_fully_shard, parts_of_fsdp1, parts_of_pipeline, parts_of_zero
 
 # Parts of names that wrappers add: DDP and DataParallel "module." at the beginning, torch.compile
 # "_orig_mod.", FSDP "_fsdp_wrapped_module.", activation checkpoints "_checkpoint_wrapped_module.".
@@ -51,12 +50,32 @@ def _class_of(root):
     return type(_model_in(root)).__name__
 
 
-def _parameters_of(root):
-    """Pairs of name and parameter."""
+def _parameters_of(root, divided):
+    """Pairs of name and parameter, as optimizers hold it. `divided`: those of `_divided_by_gathered`."""
     try:
-        return [(plain_name(name), parameter) for name, parameter in root.named_parameters()]
+        return [(plain_name(name), divided.get(id(parameter), parameter))
+                for name, parameter in root.named_parameters()]
     except Exception:  # of a class that overrides the method
         return []
+
+
+def _divided_by_gathered(modules):
+    """The parameters that engines divide, by id of the whole one that they have put in its place for now."""
+    return {id(module._parameters[name]): parameter for module, name, parameter, _ in _engines.gathered_in(modules)
+            if module._parameters.get(name) is not None}
+
+
+def held_for(module_type):
+    """What optimizers hold in the place of a parameter that a module of this process has, by its id, where these
+    differ."""
+    return _divided_by_gathered(modules_of_process(module_type))
+
+
+def parameters_of_models(module_type):
+    """Pairs of name and parameter, as optimizers hold it, of each model of this process."""
+    modules = modules_of_process(module_type)
+    divided = _divided_by_gathered(modules)
+    return [_parameters_of(root, divided) for root in roots_of(modules)]
 
 
 def _is_of_module(tensor):
@@ -96,18 +115,14 @@ class Names:
                if self._entry(parameter) is None]
         if not new:
             return
-        parts, copies, found = {}, {}, {}
+        parts, found = {}, {}
         # A plain tensor is in no module, and the search takes long.
-        if has_zero() or any(_is_of_module(parameter) for _, _, parameter in new):
+        if _engines.have_plain_tensors() or any(_is_of_module(parameter) for _, _, parameter in new):
             modules = modules_of_process(self._module_type)
             self.precisions.update(_precision.of_modules(sys.modules["torch"], modules))
-            note_meshes_of_fully_shard(modules)
-            parts = parts_of_pipeline()
-            parts.update(parts_of_fsdp1(modules))
-            zero_parts, copies = parts_of_zero()
-            parts.update(zero_parts)
-            copied = {id(one) for group in copies.values() for one in group}
-            found = self._in_modules(roots_of(modules),
+            parts = _engines.parts_in(modules)
+            copied = {id(copy) for part in parts.values() for copy in part.copies}
+            found = self._in_modules(roots_of(modules), _divided_by_gathered(modules),
                                      {id(parameter) for _, _, parameter in new} | copied)
         for group, place, parameter in new:
             owner, name = found.get(id(parameter), (None, None))
@@ -119,24 +134,22 @@ class Names:
                 elif name in self._taken:
                     name = "%s.%s" % (owner, name)
                 name = self._unique(name)
-            known = [(found[id(copy)][1], copy) for copy in copies.get(id(parameter), [])
-                     if id(copy) in found]
-            self._keep(parameter, name, parts.get(id(parameter)), known)
+            self._keep(parameter, name, parts.get(id(parameter)), found)
 
     def add_rest(self):
         """Names the other parameters of the models of those that have names. Returns them."""
         held, rest = set(self._known), []
         modules = modules_of_process(self._module_type)
-        parts = {**parts_of_pipeline(), **parts_of_fsdp1(modules)}
+        parts, divided = _engines.parts_in(modules), _divided_by_gathered(modules)
         for root in roots_of(modules):
-            inside = _parameters_of(root)
+            inside = _parameters_of(root, divided)
             if held.isdisjoint(id(parameter) for _, parameter in inside):
                 continue
             for name, parameter in inside:
                 if id(parameter) not in held and not hasattr(parameter, "materialize"):  # lazy: no shape yet
                     if name in self._taken:
                         name = "%s.%s" % (_class_of(root), name)
-                    self._keep(parameter, self._unique(name), parts.get(id(parameter)), [])
+                    self._keep(parameter, self._unique(name), parts.get(id(parameter)), {})
                     held.add(id(parameter))
                     rest.append(parameter)
         return rest
@@ -146,14 +159,17 @@ class Names:
         if all(reference() is not model for reference in self.models):
             self.models.append(weakref.ref(model))
 
-    def _keep(self, parameter, name, part, copies):
+    def _keep(self, parameter, name, part, found):
+        """`part`: None: no engine divides it. `found`: classes and names of its copies, by id."""
         key, known = id(parameter), self._known
 
         def forget(reference):
             if key in known and known[key].reference is reference:
                 del known[key]
 
-        known[key] = _Parameter(weakref.ref(parameter, forget), name, part, copies)
+        copies = [(found[id(copy)][1], copy) for copy in (part.copies if part is not None else ())
+                  if id(copy) in found]
+        known[key] = _Parameter(weakref.ref(parameter, forget), name, part.known if part is not None else None, copies)
 
     def _entry(self, parameter):
         known = self._known.get(id(parameter))
@@ -176,13 +192,14 @@ class Names:
         self._taken.add(name)
         return name
 
-    def _in_modules(self, roots, wanted):
+    def _in_modules(self, roots, divided, wanted):
         """Class of the root module, and name in it, of the wanted parameters, by id."""
         found = {}
         for root in roots:
-            inside = [(name, parameter) for name, parameter in _parameters_of(root) if id(parameter) in wanted]
+            inside = [(name, id(parameter)) for name, parameter in _parameters_of(root, divided)
+                      if id(parameter) in wanted]
             if inside:
                 self._add_model(_model_in(root))
-            for name, parameter in inside:
-                found.setdefault(id(parameter), (_class_of(root), name))
+            for name, key in inside:
+                found.setdefault(key, (_class_of(root), name))
         return found

@@ -6,13 +6,17 @@ import sys
 import weakref
 
 # Modules, and their types that the hook looks for.
-_WANTED = (("torch.nn.modules.module", "Module"), ("torch.optim.optimizer", "Optimizer"),
-           ("torch.distributed.pipelining.stage", "_PipelineStageBase"),
-           ("deepspeed.runtime.zero.stage_1_and_2", "DeepSpeedZeroOptimizer"),
-           ("deepspeed.runtime.zero.stage3", "DeepSpeedZeroOptimizer_Stage3"))
+_wanted = [("torch.nn.modules.module", "Module"), ("torch.optim.optimizer", "Optimizer"),
+           ("torch.optim.lr_scheduler", "LRScheduler"),
+           ("torch.distributed.algorithms.model_averaging.averagers", "ModelAverager")]
 
 _freeze = gc.freeze
 _frozen = {}  # weak references to objects of these types, by id, in the order of their creation as far as known
+
+
+def keep_type(module, name):
+    """From now on `gc.freeze()` does not hide objects of this type of a module either."""
+    _wanted.append((module, name))
 
 
 def type_of(module, name):
@@ -21,7 +25,7 @@ def type_of(module, name):
 
 
 def objects_of(wanted):
-    """All objects of a type, those that were made first first as far as known."""
+    """All objects of a type, or of one of a tuple of types, those that were made first first as far as known."""
     frozen = [thing for thing in (reference() for reference in _frozen.values())
               if thing is not None and issubclass(type(thing), wanted)]
     known = {id(thing) for thing in frozen}
@@ -29,8 +33,14 @@ def objects_of(wanted):
                      if issubclass(type(thing), wanted) and id(thing) not in known]
 
 
+def objects_by_type(*types):
+    """A list of those of each type, in one search, which takes long. None: a type that was not imported."""
+    found = objects_of(tuple(one for one in types if one is not None))
+    return [[thing for thing in found if one is not None and issubclass(type(thing), one)] for one in types]
+
+
 def _note_frozen():
-    wanted = tuple(found for found in (type_of(*names) for names in _WANTED) if isinstance(found, type))
+    wanted = tuple(found for found in (type_of(*names) for names in _wanted) if isinstance(found, type))
     for key in [key for key, reference in _frozen.items() if reference() is None]:
         del _frozen[key]
     if wanted:

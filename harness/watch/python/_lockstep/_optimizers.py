@@ -5,9 +5,11 @@ import weakref
 
 from _lockstep import _configuration
 from _lockstep._names import Names
-from _lockstep._objects import objects_of
 from _lockstep._placement import Replicas
 from _lockstep._rows import Named
+from _lockstep._stalls import place_of_caller
+
+_MOST_PLACES = 8
 
 
 class Written:
@@ -33,10 +35,29 @@ class Written:
         return [(tensor._version, tensor.data_ptr()) for tensor in self._tensors]
 
 
+_made = {}  # pairs of a weak reference to an optimizer and the line that made it, by id
+
+
+def note_made(optimizer):
+    """An optimizer was made. Raises nothing."""
+    try:
+        key, place = id(optimizer), place_of_caller()
+        _made[key] = weakref.ref(optimizer, lambda _: _made.pop(key, None)), place
+    except Exception:  # of a subclass with slots, or a folder that is gone
+        pass
+
+
+def _made_at(optimizer):
+    """ "": unknown."""
+    reference, place = _made.get(id(optimizer), (lambda: None, ""))
+    return place if reference() is optimizer else ""
+
+
 class WatchedOptimizer:
-    def __init__(self, ordinal):
-        self.ordinal = ordinal
+    def __init__(self, ordinal, made_at):
+        self.ordinal, self.made_at = ordinal, made_at
         self.steps = 0
+        self.last_step = 0  # of the training, in which it stepped
         self.parameters = []  # pairs of tensor and Named
         self.copies = []  # the same of those that every rank holds while an engine divides them
         self.backward_passes = {}  # since its last step, by id of the parameter
@@ -60,6 +81,7 @@ class Optimizers:
         self.count = 0  # seen
         self.has_copies = False  # observed before steps
         self.configuration = {}
+        self.places = {}  # lines that made them, by name
 
     def use_rank(self, rank):
         """Before the first `of`."""
@@ -89,10 +111,12 @@ class Optimizers:
             if by_id.get(key, (None,))[0] is reference:
                 del by_id[key]
 
-        known = WatchedOptimizer(self.count)
+        known = WatchedOptimizer(self.count, _made_at(optimizer))
         self.count += 1
         by_id[key] = (weakref.ref(optimizer, forget), known)
         self.configuration.update(_configuration.of_optimizer(optimizer, known.ordinal))
+        if known.made_at and known.ordinal < _MOST_PLACES:
+            self.places[_configuration.name_of(optimizer, known.ordinal)] = known.made_at
         return known
 
     def _take(self, optimizer, known, now):
@@ -111,9 +135,9 @@ class Optimizers:
         self.has_copies = self.has_copies or bool(known.copies)
         self._has_plain = self._has_plain or not known.copies
 
-    def remember_present(self, optimizer_type):
-        """The optimizers that there are at the first step."""
-        self._present = {id(one): weakref.ref(one) for one in objects_of(optimizer_type)}
+    def remember_present(self, optimizers):
+        """Those that there are at the first step."""
+        self._present = {id(one): weakref.ref(one) for one in optimizers}
 
     def was_present(self, optimizer):
         return self._present.get(id(optimizer), lambda: None)() is optimizer
@@ -123,9 +147,13 @@ class Optimizers:
         parameters that one does."""
         return [(tensor, self._parameter(tensor)) for tensor in self._names.add_rest()]
 
+    def named_parameters(self):
+        """Pairs of tensor and Named of all that have stepped."""
+        return [one for _, known in self.living() for one in known.parameters]
+
     def parameters(self):
-        """Pairs of tensor and name of all that have stepped."""
-        return [(tensor, named.name) for _, known in self.living() for tensor, named in known.parameters]
+        """The same with their names."""
+        return [(tensor, named.name) for tensor, named in self.named_parameters()]
 
     def living(self):
         """Pairs of optimizer and WatchedOptimizer of all that have stepped."""

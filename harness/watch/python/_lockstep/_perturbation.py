@@ -53,4 +53,5 @@ class Perturbation:
         # The generator takes 32 bits.
         generator = self._torch.Generator().manual_seed(zlib.crc32(b"%d %s" % (self._seed, name.encode())))
         signs = 2 * self._torch.randint(0, 2, values.shape, generator=generator, dtype=self._torch.int8) - 1
-        values.mul_(1 + unit * signs.to(values.device, values.dtype))
+        # By as much as rounding does at most, or the next number of its own type: 1 + unit / 2 is no number of that.
+        values.add_(values * signs.to(values.device, values.dtype), alpha=unit / 2)

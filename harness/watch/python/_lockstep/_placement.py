@@ -3,7 +3,7 @@ torch on a DTensor, because it could communicate."""
 
 import sys
 
-from _lockstep._objects import objects_of, type_of
+from _lockstep import _megatron
 
 
 class Placement:
@@ -24,24 +24,18 @@ class Placement:
             self.local = tensor
 
 
-_meshes_of_shards = set()  # meshes without names that fully_shard divides over
+_names_of_meshes = {}  # of those with one dimension and no name, by engines that divide over them
 
 
-def note_meshes_of_fully_shard(modules):
-    """Its parameters lie on a mesh that may have no name, and divide only samples over it."""
-    for module in modules:
-        get_state = getattr(type(module), "_get_fsdp_state", None)
-        group = getattr(get_state(module), "_fsdp_param_group", None) if get_state is not None else None
-        mesh = getattr(getattr(group, "mesh_info", None), "mesh", None)
-        if mesh is not None and mesh.mesh_dim_names is None:
-            _meshes_of_shards.add(mesh)
+def name_mesh(mesh, name):
+    _names_of_meshes[mesh] = name
 
 
 def _names_of_dimensions(mesh):
     if mesh.mesh_dim_names:
         return mesh.mesh_dim_names
-    if mesh.ndim == 1 and mesh in _meshes_of_shards:
-        return ["fsdp"]
+    if mesh.ndim == 1 and mesh in _names_of_meshes:
+        return [_names_of_meshes[mesh]]
     return ["dimension %d" % i for i in range(mesh.ndim)]
 
 
@@ -114,79 +108,14 @@ def placement_of(tensor, known=None):
     return Placement(tensor, part, group)
 
 
-def _of_flat_parameter(handle):
-    """Parts of the parameters of an FSDP1 unit, by id."""
-    flat = handle.flat_param
-    group = "fsdp %d" % handle.rank
-    if not handle._use_orig_params:
-        size = flat.numel()
-        return {id(flat): (((size * handle.world_size,), (size * handle.rank,)), group)}
-    parts = {}
-    for parameter, info, shape in zip(flat._params, flat._shard_param_infos, flat._shapes):
-        offset = info.intra_param_start_idx if info.in_shard else shape.numel()
-        parts[id(parameter)] = (((shape.numel(),), (offset,)), group)
-    return parts
+class EnginePart:
+    """A parameter as an engine divides it: `part` and `group` of this rank, as of a Placement. `copies`: the parameters of
+    modules, which every rank holds, that the engine copies it to after each step."""
 
+    __slots__ = ("known", "copies")
 
-def parts_of_fsdp1(modules):
-    """Part and group of the parameters that FullyShardedDataParallel shards, by id."""
-    fsdp = sys.modules.get("torch.distributed.fsdp")
-    wrapper = getattr(fsdp, "FullyShardedDataParallel", None)
-    parts = {}
-    for module in modules:
-        if wrapper is None or not isinstance(module, wrapper):
-            continue
-        handle = getattr(module, "_handle", None)
-        if handle is not None and handle.uses_sharded_strategy:
-            parts.update(_of_flat_parameter(handle))
-    return parts
-
-
-def parts_of_pipeline():
-    """Part and group of the parameters in the stages of pipelines, by id: ranks with one stage hold copies."""
-    stage_type = type_of("torch.distributed.pipelining.stage", "_PipelineStageBase")
-    if stage_type is None:
-        return {}
-    return {id(parameter): (None, "stage %d" % stage.stage_index)
-            for stage in objects_of(stage_type) for parameter in stage.submod.parameters()}
-
-
-# Modules of DeepSpeed, the optimizers in them that divide parameters, and where those keep their parts.
-_ZERO = (("deepspeed.runtime.zero.stage_1_and_2", "DeepSpeedZeroOptimizer", "single_partition_of_fp32_groups"),
-         ("deepspeed.runtime.zero.stage3", "DeepSpeedZeroOptimizer_Stage3", "fp32_partitioned_groups_flat"))
-
-
-def has_zero():
-    """Whether DeepSpeed may have divided parameters."""
-    return any(module in sys.modules for module, _, _ in _ZERO)
-
-
-def parts_of_zero():
-    """Part and group of the flat parameters that DeepSpeed's ZeRO divides, by id. And the parameters of
-    the modules that they are copied to after each step, of stages 1 and 2, by id of the flat one."""
-    parts, copies = {}, {}
-    for module, name, attribute in _ZERO:
-        owner = type_of(module, name)
-        if owner is None:
-            continue
-        for optimizer in objects_of(owner):
-            world = sys.modules["torch.distributed"]
-            group = getattr(optimizer, "dp_process_group", None)
-            rank, size = world.get_rank(group), world.get_world_size(group)
-            whole = getattr(optimizer, "bit16_groups", [])
-            for index, flat in enumerate(getattr(optimizer, attribute, [])):
-                count = flat.numel()
-                parts[id(flat)] = (((count * size,), (count * rank,)), "zero %d" % rank)
-                if index < len(whole):
-                    copies[id(flat)] = list(whole[index])
-    return parts, copies
-
-
-def _tensor_parallel_rank():
-    state = sys.modules.get("megatron.core.parallel_state")
-    if state is not None and state.model_parallel_is_initialized():
-        return state.get_tensor_model_parallel_rank()
-    return None
+    def __init__(self, part, group, copies=()):
+        self.known, self.copies = (part, group), copies
 
 
 class Replicas:
@@ -199,10 +128,10 @@ class Replicas:
 
     def of(self, parameter):
         """Part and group of a parameter, and the reason why it cannot be compared."""
-        if getattr(parameter, "allreduce", True) is False:
+        if _megatron.is_of_expert(parameter):
             return (None, self._group), "the parameter of an expert"
-        if getattr(parameter, "tensor_model_parallel", False):
-            rank = _tensor_parallel_rank()
+        if _megatron.is_tensor_parallel(parameter):
+            rank = _megatron.tensor_parallel_rank()
             if rank is not None:
                 return (None, "tp %d" % rank), ""
             if not self._group:

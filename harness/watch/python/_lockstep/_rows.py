@@ -12,12 +12,13 @@ _MOST_COPIED = 64 * 2**20  # bytes of tensors that are copied at once, unless on
 class Named:
     """A tensor of the job, over all steps. `known`: its part and group if an engine or the user says
     them. `reason`: why it is not compared. `numbers`: of its rows in the library. `plain`: how it was
-    found last, by phase and kind, while it is compared and lies in memory as most tensors do."""
+    found last, by phase and kind, while it is compared and lies in memory as most tensors do. `is_summand`: its values
+    of a step are added up."""
 
-    __slots__ = ("name", "known", "reason", "numbers", "plain")
+    __slots__ = ("name", "known", "reason", "numbers", "plain", "is_summand")
 
-    def __init__(self, name, known=None, reason=""):
-        self.name, self.known, self.reason = name, known, reason
+    def __init__(self, name, known=None, reason="", is_summand=False):
+        self.name, self.known, self.reason, self.is_summand = name, known, reason, is_summand
         self.numbers = {}
         self.plain = {}
 
@@ -65,6 +66,7 @@ class Rows:
                 return
         placed = (Placement(None, reason=named.reason) if named.reason
                   else placement_of(tensor, named.known))
+        placed.is_summand = placed.is_summand or named.is_summand
         if placed.reason and not named.reason and kind == "gradient":
             placed.show(tensor)
         number = self.add_placed(named, placed, phase, kind, micro_batch)

@@ -84,10 +84,20 @@ def place_of_error(error):
     return "%s:%d" % (_shown(own["file"]), own["line"]) if own else ""
 
 
-def place_of_caller():
-    """The innermost line of the user's code that is running in this thread: "train.py:31"; empty: there is none."""
-    own = next((frame for frame in _stack_of(sys._getframe(1)) if _is_of_user(frame["file"])), None)
-    return "%s:%d" % (_shown(own["file"]), own["line"]) if own else ""
+def place_of_caller(objects=frozenset()):
+    """The innermost line of the user's code that is running in this thread: "train.py:31"; empty: there is none.
+    `objects`: ids of those whose methods the user's code has called: the line is that of the call."""
+    frame, place = sys._getframe(1), ""
+    while frame is not None:
+        code = frame.f_code
+        if _is_of_user(code.co_filename):
+            place = "%s:%d" % (_shown(code.co_filename), frame.f_lineno or 0)
+            if not objects or id(frame.f_locals.get("self")) not in objects:
+                break
+        elif place and not frame.f_globals.get("__name__", "").startswith("torch."):
+            break  # a trainer has called the method
+        frame = frame.f_back
+    return place
 
 
 # Modules of torch that run a part of a step, and the functions in them: the outermost one says which.
@@ -111,7 +121,7 @@ def facts_of_error(error):
     if error is None:
         return {"error_place": "", "error_part": "", "error_stack": [], "last_call": ""}
     return {"error_place": place_of_error(error), "error_part": part_of_error(error),
-            "error_stack": stack_of_error(error), "last_call": last_call() if progress is not None else ""}
+            "error_stack": stack_of_error(error), "last_call": progress.note_end() if progress is not None else ""}
 
 
 def _stack_of(frame):
@@ -176,11 +186,11 @@ def _call_of(entry, names, now_ns):
             "age_ns": max(0, now_ns - entry["time_created_ns"]), "site": _place_of(frames)[1]}
 
 
-def _calls(groups):
+def calls(groups, with_lines=True):
     """The calls in the flight recorder. None: this torch has none that can be read."""
     c10d = sys.modules.get("torch._C._distributed_c10d")
     recorders = [getattr(c10d, name, None) for name in ("_dump_fr_trace", "_dump_nccl_trace")]
-    dumps = [pickle.loads(recorder(True, True, False)).get("entries") for recorder in recorders if recorder]
+    dumps = [pickle.loads(recorder(True, with_lines, False)).get("entries") for recorder in recorders if recorder]
     if not dumps:
         return None
     used = [dump for dump in dumps if dump]
@@ -192,16 +202,12 @@ def _calls(groups):
     return [_call_of(entry, names, now_ns) for entry in dump if not entry.get("is_p2p")]
 
 
-def last_call():
-    """The collective that this process called last, which an error may have ended: "allgather of [104] float,
-    train.py:9"; "": there is none, or this torch does not record it."""
-    try:
-        calls = _calls(groups_of_process())
-    except Exception:  # of private functions of torch
+def _last_in_words(called):
+    """The last of the collectives that a process called, which an error may have ended: "allgather of [104] float,
+    train.py:9"; "": there is none."""
+    if not called:
         return ""
-    if not calls:
-        return ""
-    call = calls[-1]
+    call = called[-1]
     return "%s of %s %s, %s" % (call["operation"], call["shape"] or "nothing", call["dtype"], call["site"])
 
 
@@ -219,10 +225,10 @@ def _is_joining():
 def _report(rank, world, request, marks):
     """`marks`: steps of collectives."""
     threads = _threads()
-    groups, calls, failure = [], None, ""
+    groups, made, failure = [], None, ""
     try:
         groups = groups_of_process()
-        calls = _calls(groups)
+        made = calls(groups)
     except Exception as error:  # of private functions of torch
         failure = "%s: %s" % (type(error).__name__, error)
     called = counts_of_groups() or {}
@@ -230,16 +236,16 @@ def _report(rank, world, request, marks):
     if not is_known:
         called = {}
     numbers = {group["title"]: number for number, group in enumerate(groups)}
-    for call in calls or []:
+    for call in made or []:
         group = numbers.get(call["group"]) if is_known else None
         call["step"] = _UNKNOWN_STEP if group is None else marks.step_of(group, call["number"])
     for number, group in enumerate(groups):
-        first = min((call["number"] for call in calls or [] if call["group"] == group["title"]),
+        first = min((call["number"] for call in made or [] if call["group"] == group["title"]),
                     default=called.get(number, 0) + 1)
         group["first"] = first  # of the calls that are on record
     return {"rank": rank, "world_size": world, "request": request, "pid": os.getpid(),
-            "is_joining": _is_joining(), "groups": groups, "calls": calls or [],
-            "has_recorder": calls is not None, "failure": failure, "threads": threads}
+            "is_joining": _is_joining(), "groups": groups, "calls": made or [],
+            "has_recorder": made is not None, "failure": failure, "threads": threads}
 
 
 def _path_of(folder, rank):
@@ -279,6 +285,7 @@ class Progress:
         self._machine = machine()
         self._has_said = False
         self._folder = _settings.current.folder
+        self._library = None  # which delays the end of this process by an abort
         threading.Thread(target=self._run, name="lockstep", daemon=True).start()
 
     def step(self, number, counts):
@@ -304,6 +311,23 @@ class Progress:
             self._is_ended = True
             self._write()
 
+    def note_aborts(self, library):
+        """Where an abort is about to end this process, notes its collectives before. `library`: a Watch."""
+        library.delay_termination()
+        self._library = library
+
+    def note_end(self, is_abort=False):
+        """An error ends this rank: notes its collectives, since another rank may have aborted in one. Returns the
+        last one in words; "": there is none, or this torch does not record it."""
+        if self._file is None or self._pid != os.getpid():
+            return ""
+        report = _report(self._rank, self._world, 0, self._marks)
+        try:
+            self._write_report("rank-%d.ended.json", {**report, "is_abort": is_abort, "now_ns": time.monotonic_ns()})
+        except OSError:
+            pass  # without it, it is only known that the rank has ended
+        return _last_in_words(report["calls"])
+
     def _run(self):
         control = None
         while True:
@@ -312,6 +336,8 @@ class Progress:
                 if control is None:
                     return
                 time.sleep(_POLL_S)
+                if self._library is not None and self._library.is_terminating():
+                    self._note_abort()
                 if self._file is None:
                     self._open()
                 if self._file is None:
@@ -392,9 +418,18 @@ class Progress:
                             *ranks_of_machine(self._rank, self._world), rendezvous(), self._machine, self._memory)
 
     def _answer(self, asked):
-        path = os.path.join(self._folder, "rank-%d.stall.json" % self._rank)
-        with _files.opened(path + ".tmp", encoding="utf-8") as file:
-            json.dump(_report(self._rank, self._world, asked, self._marks), file)
-        os.replace(path + ".tmp", path)
+        self._write_report("rank-%d.stall.json", _report(self._rank, self._world, asked, self._marks))
         self._answered = asked
         self._write()
+
+    def _note_abort(self):
+        try:
+            self.note_end(is_abort=True)
+        finally:
+            self._library.allow_termination()
+
+    def _write_report(self, name, report):
+        path = os.path.join(self._folder, name % self._rank)
+        with _files.opened(path + ".tmp", encoding="utf-8") as file:
+            json.dump(report, file)
+        os.replace(path + ".tmp", path)

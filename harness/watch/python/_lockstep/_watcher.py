@@ -6,23 +6,29 @@ import os
 import sys
 import threading
 
-from _lockstep import _configuration, _files, _library, _precision, _settings, _stalls
+from _lockstep import _configuration, _devices, _files, _library, _precision, _settings, _stalls
 from _lockstep._also import Also, MicroBatches
+from _lockstep._averaging import averager_type, steps_between_averages
+from _lockstep._calls import LastCalls
 from _lockstep._contributions import Contributions, is_due
 from _lockstep._data import Data
 from _lockstep._execution import Execution
+from _lockstep._joins import Joins
 from _lockstep._machines import ranks_of_machine, rendezvous, threads_of
 from _lockstep._modules import Modules
-from _lockstep._objects import objects_of
+from _lockstep._objects import objects_by_type, objects_of
 from _lockstep._observed_steps import ObservedSteps
 from _lockstep._optimizers import Optimizers
+from _lockstep._order import Orders
 from _lockstep._perturbation import Perturbation
 from _lockstep._placement import Placement, is_stand_in
 from _lockstep._process import (at_end, has_died, has_joined, is_child, knows_rank, note_elsewhere, rank_and_world,
                                was_observed)
 from _lockstep._rows import Named, Rows
 from _lockstep._start import say, tell_of_namesake
+from _lockstep._ties import Ties
 from _lockstep._traffic import StepTraffic, Traffic, counts_of_groups, sizes_of_named_groups
+from _lockstep._untrained import Untrained
 from _lockstep._wrappers import Wrappers
 
 _MOST_SKIPS = 10000  # that are listed
@@ -58,6 +64,7 @@ class Watcher:
         self._torch = torch
         self._pid = os.getpid()
         self._settings = settings = _settings.current
+        self._agree_every = settings.agree_every  # as the training says, once it has begun
         self._watch = None  # the library's, and
         self._steps = None  # which steps it observes, once the rank is known
         self._is_off = False
@@ -95,7 +102,13 @@ class Watcher:
         self._captured = 0  # steps of optimizers that were captured in a CUDA graph
         self._traffic = Traffic()
         self._step_traffic = StepTraffic()
+        self._last_calls = LastCalls()
         self._wrappers = Wrappers(torch)
+        self._joins = Joins()
+        self._untrained = Untrained(torch)
+        self._ties = Ties(torch)
+        self._orders_of_parameters = Orders(torch)
+        self._schedules = _configuration.Schedules()
         self._process_configuration = {}
         self._hyperparameters = _configuration.Hyperparameters()
         self._precisions = _precision.Precisions()
@@ -165,6 +178,21 @@ class Watcher:
         with self._lock:
             self._attempt(self._observe_contributions, values, step)
 
+    # Called by torch's Join.
+
+    def enters_join(self, context):
+        self._attempt(lambda: self._joins.enter(context, self._step))
+
+    def goes_on_in_join(self, joinable):
+        self._attempt(self._joins.see_round, joinable)
+
+    def awaits_others(self, context):
+        """This rank has no more data."""
+        self._attempt(self._joins.follow, context, lambda: self._attempt(self._begin_joined))
+
+    def leaves_join(self, context, has_raised):
+        self._attempt(self._leave_join, context, has_raised)
+
     # Called by the script.
 
     def observe_value(self, name, value):
@@ -188,6 +216,9 @@ class Watcher:
     def own_group(self):
         """The replica group of a tensor that only this rank holds."""
         return "rank %d" % self._rank
+
+    def named_parameters(self):
+        return self._optimizers.named_parameters()
 
     def left_out(self, name):
         return self._optimizers.left_out(name)
@@ -276,6 +307,7 @@ class Watcher:
         self._contributions.disarm(known)
         known.steps += 1
         known.is_in_step = self._begin_step_if_new(optimizer, known)
+        known.last_step = self._step
         batches = self._data.take()
         if self._modules is not None:
             self._modules.before_step()
@@ -286,15 +318,16 @@ class Watcher:
             return
         self._step_traffic.begin()
         self._data.write(batches, self._watch, self._rank)
-        if (not known.has_initial or self._settings.agree_every or self._watch.keeps()
+        if (not known.has_initial or self._agree_every or self._watch.keeps()
                 or known.steps <= _STEPS_WITH_BOTH or self._settings.every > 1 or self._observes_written()):
             self._observe(known, "pre_forward", "parameter")
             known.has_initial = True
         if not self._has_rest:
             self._has_rest = True
             self._observe_rest()
-        if not self._has_closure(args, kwargs):
+        if not self._has_closure(args, kwargs) and not self._joins.is_joined:
             self._observe(known, "pre_step", "gradient")
+        self._last_calls.read_if_apart(self._world, self._watch.keeps)
         if known.copies:
             rows = Rows(self._watch, self._torch)
             for tensor, named in known.copies:
@@ -331,8 +364,8 @@ class Watcher:
     def _await_contributions(self, known):
         """Of the next step of an optimizer. The ranks of LocalSGD have their own gradients."""
         step = self._step + 1
-        if self._world > 1 and not self._settings.agree_every and is_due(step) and self._steps.is_due(step):
-            self._contributions.arm(known, step, self.own_group())
+        if self._world > 1 and not self._agree_every and is_due(step) and self._steps.is_due(step):
+            self._contributions.arm(known, step, self.own_group(), self._optimizers.models)
 
     def _observes_written(self):
         """Whether parameters were written since the last step, and are observed: of many such steps now and then, so
@@ -385,6 +418,46 @@ class Watcher:
         if self._captured == 1 and self._rank == 0:
             say("the step of an optimizer is captured in a CUDA graph: what its replays change is not observed")
 
+    def _begin_joined(self):
+        self._open()
+        self._joins.note_begin(self._step)
+        self._note()
+
+    def _leave_join(self, context, has_raised):
+        missed = self._joins.leave(context, self._step, has_raised)
+        if missed:
+            self._count_missed(missed)
+        if self._watch is not None:
+            self._note()
+
+    def _remember_present(self):
+        """What there is at the first step, in one search."""
+        optimizers, schedulers, averagers = objects_by_type(
+            self._torch.optim.Optimizer, self._torch.optim.lr_scheduler.LRScheduler, averager_type())
+        self._optimizers.remember_present(optimizers)
+        self._schedules.remember_present(schedulers)
+        self._agree_every = self._settings.agree_every or steps_between_averages(averagers)
+
+    def _count_missed(self, steps):
+        """Steps of other ranks, after the last of which this one has its parameters from them."""
+        if self._step == 0:
+            self._remember_present()
+        living = [known for _, known in self._optimizers.living()]
+        stepped = [known for known in living if known.is_in_step and known.last_step == self._step]
+        self._stepped = {id(thing): thing for known in living for thing in
+                         (known, *(tensor for tensor, _ in known.parameters))}
+        self._step += steps
+        self._is_observed = self._steps.is_due(self._step)
+        if self._is_observed:
+            self._watch.begin_step(self._step)
+            for known in stepped:
+                self._observe(known, "post_step", "parameter")
+            self._watch.end_step()
+        for known in living:
+            self._contributions.disarm(known)
+            known.written.end_step()
+            self._await_contributions(known)
+
     def steps_of(self, optimizer):
         return self._optimizers.steps_of(optimizer)
 
@@ -411,7 +484,7 @@ class Watcher:
         if known.is_left_out:
             return False
         if self._step == 0:
-            self._optimizers.remember_present(self._torch.optim.Optimizer)
+            self._remember_present()
         stepping = {id(known): known, **{id(tensor): tensor for tensor, _ in known.parameters}}
         is_again = not stepping.keys().isdisjoint(self._stepped)
         if self._step == 0 or is_again or self._comes_first(known) or self._is_late(optimizer, known):
@@ -454,12 +527,16 @@ class Watcher:
         return len(known.parameters) > 1 or self._optimizers.count < 4
 
     def _begin_step(self):
+        if self._joins.is_lost and not self._joins.is_joined:
+            raise RuntimeError("its data ended before that of others in a Join, and how many steps they trained "
+                               "meanwhile is unknown")
         self._step += 1
         if self._perturbation is not None:
             self._perturbation.end()
         counts = counts_of_groups()
         self._wrappers.before_step(self._step, self._traffic.is_silent(counts), self._optimizers.parameters)
         self._traffic.before_step(self._step, counts)
+        self._last_calls.begin_step(self._step, counts, self._optimizers.parameters)
         self._hyperparameters.see(self._step, self._optimizers.living, self._optimizers.models)
         if _stalls.progress is not None:
             _stalls.progress.step(self._step, counts)
@@ -474,7 +551,13 @@ class Watcher:
         self._add_precisions(_precision.of_process(self._torch), self._step)
         self._add_precisions(self._optimizers.precisions, self._step)
         # Now and then, in case this process is killed.
-        if self._step & (self._step - 1) == 0 or self._has_new_precision:
+        is_looked_at = self._step & (self._step - 1) == 0
+        if is_looked_at and self._world > 1:
+            self._untrained.look(self._step, self._optimizers.living())
+            self._ties.look(self._step, self._optimizers.parameters)
+            self._orders_of_parameters.look()
+            self._schedules.look(self._step, self._optimizers.living())
+        if is_looked_at or self._has_new_precision:
             self._has_new_precision = False
             self._note()
         self._is_observed = self._steps.is_due(self._step)
@@ -490,6 +573,8 @@ class Watcher:
             if kind == "gradient":
                 if not tensor.requires_grad:
                     continue
+                if tensor.grad is None and phase == "pre_step":
+                    self._last_calls.see_missing(named.name)
                 if missing and tensor.grad is None:
                     rows.add_placed(named, Placement(tensor, reason=named.reason or missing), phase, kind)
                     continue
@@ -503,11 +588,14 @@ class Watcher:
     def _observe_rest(self):
         """Once the other parameters of the models that are trained. Most are frozen; some are those of
         optimizers that step later."""
+        rest = self._optimizers.rest()
         rows = Rows(self._watch, self._torch)
-        for tensor, named in self._optimizers.rest():
+        for tensor, named in rest:
             rows.add(named, tensor, "pre_forward", "parameter")
             self._rest[id(tensor)] = tensor
         rows.write()
+        if self._world > 1:
+            self._untrained.look_at_rest(self._step, rest, self._optimizers.parameters())
 
     def _observe_backward(self, optimizer, parameter, gradient):
         """Of one backward pass, before it is added to `grad` and reduced. It belongs to the next step if
@@ -535,9 +623,8 @@ class Watcher:
     def _observe_contributions(self, values, step):
         rows = self.new_rows()
         for named, gradient, kind, count in values:
-            if gradient is None:
-                rows.add_placed(named, Placement(None, reason="it had too many backward passes"), "post_backward", kind,
-                                count)
+            if isinstance(gradient, str):
+                rows.add_placed(named, Placement(None, reason=gradient), "post_backward", kind, count)
             else:
                 rows.add(named, gradient, "post_backward", kind, count)
         self.write(rows, step)
@@ -573,6 +660,8 @@ class Watcher:
         if not self._settings.is_created and was_observed(self._settings.folder, rank):
             note_elsewhere(self._settings.folder, rank)
         self._watch = _library.Watch(self._settings, rank, world)
+        if _stalls.progress is not None:
+            _stalls.progress.note_aborts(self._watch)
         self._steps = ObservedSteps(self._settings, self._watch, lambda: self._note())
         self._watch.use_threads(threads_of(self._settings.threads, self._torch, rank, world))
         self._process_configuration = _configuration.of_process(self._torch)
@@ -589,7 +678,7 @@ class Watcher:
         facts = {"rank": self._rank, "world_size": self._world,
                  "torch": str(self._torch.__version__), "python": sys.version.split()[0],
                  "skipped_steps": self._skips, "thinned_after": self._steps.thinned_after,
-                 "captured_updates": self._captured,
+                 "captured_updates": self._captured, "agree_every": self._agree_every,
                  "calls_in_forward": self._data.most_calls,
                  "written_before": self._written[:_MOST_SKIPS],
                  "writes_known_until": self._writes_known_until(),
@@ -599,10 +688,15 @@ class Watcher:
                  "configuration": {**self._process_configuration, **self._optimizers.configuration,
                                    **self._hyperparameters.first_modes},
                  "precisions": self._precisions.facts(),
-                 "unreduced": self._wrappers.facts(),
+                 "unreduced": self._wrappers.facts(), "last_calls": self._last_calls.facts(),
+                 "joined": self._joins.facts(), "untrained": self._untrained.facts(),
+                 "broken_ties": self._ties.facts(), "parameter_orders": self._orders_of_parameters.facts(),
+                 "schedules": self._schedules.facts(), "optimizers": self._optimizers.places,
                  "state_buffers": self._also.state_buffers if self._also else [],
                  "groups": sizes_of_named_groups()}
         facts.update(self._hyperparameters.facts())
+        facts.update(_devices.memory_of(self._torch))
+        facts["devices"] = _devices.uses_of(self._torch, self._optimizers.parameters())
         facts["local_first"], facts["local_count"] = ranks_of_machine(self._rank, self._world)
         facts["rendezvous"] = rendezvous()
         facts.update(self._end_facts)
@@ -664,6 +758,9 @@ class Watcher:
         self.__init__(self._torch)
 
     def _end(self, error):
+        if self._world > 1:
+            self._last_calls.read(self._world, with_lines=error is not None or self._watch.keeps())
+            self._schedules.look(self._step, self._optimizers.living())
         self._end_facts = _stalls.facts_of_error(error)
         self._note()
         self._execution.write(self._settings.folder, self._rank, True)

@@ -2,8 +2,10 @@
 Reads torch's wrappers and changes none; only once nothing was reduced in a step, the next forward passes are
 looked at."""
 
+import copy
 import weakref
 
+from _lockstep._fully_shard import divided_by, group_of
 from _lockstep._objects import objects_of, type_of
 from _lockstep._stalls import place_of_caller
 
@@ -17,24 +19,28 @@ class _Wrapper:
     """A DistributedDataParallel. `owned`: ids of its parameters when it was made; `ignored`: of those that it is to
     leave out."""
 
-    def __init__(self, ddp):
-        self.reference = weakref.ref(ddp)
+    def __init__(self, ddp, made_at=""):
+        self.reference, self.module = weakref.ref(ddp), weakref.ref(ddp.module)
+        self.made_at = made_at
+        self.ranks = _ranks_of(ddp)
         self.owned = {id(parameter) for parameter in getattr(ddp, "_module_parameters", ddp.module.parameters())}
         names = getattr(ddp, "parameters_to_ignore", ())
         self.ignored = {id(parameter) for name, parameter in ddp.module.named_parameters() if name in names}
         self.first = self.last = 0  # steps in which it reduced nothing
-        self.was_silent = False  # nothing at all was reduced in one of these
-        self.is_over = False  # something was reduced since then
+        self.is_silent = False  # so was the present one
+        self.is_over = False  # it reduced something since then
         self.reason = self.place = ""
-        self.forwards = []  # that the probe saw: whether by the wrapper, whether in no_sync, place
-        self.is_inside = False  # its own forward calls that of the module next
+        self.inside = frozenset()  # ids of its modules, while the probe looks
+        self.forwards = []  # of its own, that the probe saw: whether in no_sync, and the place
+        self.bypass = None  # the place of the first forward pass beside it
+        self.has_evaluated = False  # a forward pass of its own without gradients, that the probe saw
         self.probes = 0  # steps whose forward passes were looked at
 
     def begins_at(self, step):
         """The first step in which it reduced nothing, if it was seen in `step`. Before the first one collectives make
         the model equal; the reducer counts the forward passes that it reduces, but for the last one, so the first
         step may be one of these."""
-        if self.first or step > 2:
+        if self.first or step > 2 or self.has_left_out():
             return self.first or step
         try:
             counted = self.reference().logger._get_ddp_logging_data().ints_map.get("iteration", 0)
@@ -42,38 +48,90 @@ class _Wrapper:
             return step
         return step if counted else 1
 
+    def has_left_out(self):
+        """Whether its last forward pass was one without a reduction, or there was none."""
+        ddp = self.reference()
+        return ddp is None or not (getattr(ddp, "_lazy_init_ran", True)
+                                   and getattr(ddp, "require_forward_param_sync", True))
+
     def look(self, step, is_silent):
         """Of a step that begins. `is_silent`: None: unknown, as in the first step."""
-        if self.reference() is None or self.is_over:
-            return
-        has_begun = getattr(self.reference(), "_lazy_init_ran", True)
-        if is_silent or is_silent is None and not has_begun:
-            self.first, self.last = self.begins_at(step), step
-            self.was_silent = self.was_silent or bool(is_silent)
-        elif self.was_silent:
-            self.is_over = True
-        else:  # the training reduces by itself
-            self.first, self.last, self.reason = 0, 0, ""
+        self.is_silent = bool(is_silent) or self.has_left_out()
+        if not self.is_silent:
+            self.is_over = bool(self.first)
+        elif not self.is_over or not self.reason:  # else it reduces now and then
+            self.first, self.last, self.is_over = self.begins_at(step), step, False
+
+    def names_of_own(self, parameters):
+        """Of the parameters that it had when it was made. Ids of those that are gone may be those of others."""
+        own = self.owned & self.present()
+        return [name for tensor, name in parameters if id(tensor) in own]
+
+    def present(self):
+        """Ids of the parameters that its module has now."""
+        module = self.module()
+        return {id(parameter) for parameter in module.parameters()} if module is not None else set()
 
     def wants_probe(self):
-        return bool(self.first) and not self.is_over and not self.reason and self.probes < _MOST_PROBES
+        is_open = self.first and not self.reason and self.module() is not None
+        return bool(is_open) and self.probes < _MOST_PROBES
+
+    def begin_probe(self):
+        module = self.module()
+        self.inside = frozenset(map(id, module.modules())) if module is not None else frozenset()
+        self.forwards, self.bypass = [], None
+        self.probes += 1
+
+    def is_evaluated(self):
+        """Whether its forward was called without gradients while it reduced nothing, as far as known."""
+        return self.has_evaluated or self.first == 1 and getattr(self.reference(), "_lazy_init_ran", False)
+
+    def see_forward(self, module, active, has_gradients):
+        """`active`: the wrapper whose forward is running; None: none is."""
+        ddp = self.reference()
+        if not has_gradients:
+            self.has_evaluated |= ddp is not None and module is ddp
+        elif ddp is not None and module is ddp:
+            if len(self.forwards) < _MOST_FORWARDS:
+                self.forwards.append((not ddp.require_backward_grad_sync, place_of_caller()))
+        elif self.bypass is None and active is None and id(module) in self.inside:
+            self.bypass = place_of_caller(self.inside)
 
     def classify(self):
         """What the forward passes of a step say that reduced nothing."""
-        if not self.forwards:
-            self.reason = "bypassed"
-        elif not any(is_own for is_own, _, _ in self.forwards):
-            self.reason, self.place = "bypassed", self.forwards[0][2]
-        elif all(is_in_no_sync for is_own, is_in_no_sync, _ in self.forwards if is_own):
-            self.reason = "no_sync"
-            self.place = next(place for is_own, _, place in self.forwards if is_own)
+        ddp = self.reference()
+        if not self.forwards and (self.bypass is not None or not getattr(ddp, "_lazy_init_ran", True)):
+            self.reason, self.place = "bypassed", self.bypass or ""
+        elif self.forwards and all(is_in_no_sync for is_in_no_sync, _ in self.forwards):
+            self.reason, self.place = "no_sync", self.forwards[0][1]
+
+
+def _ranks_of(ddp):
+    """In its group."""
+    try:
+        return ddp.process_group.size()
+    except Exception:  # the group was destroyed
+        return 0
+
+
+_made = []  # wrappers as they were made, while their modules live
+
+
+def note_made(ddp):
+    """A DistributedDataParallel was made. Raises nothing."""
+    try:
+        _made[:] = [wrapper for wrapper in _made if wrapper.module() is not None]
+        _made.append(_Wrapper(ddp, place_of_caller()))
+    except Exception:  # of a subclass with odd attributes, or a folder that is gone
+        pass
 
 
 class Wrappers:
     def __init__(self, torch):
         self._torch = torch
         self._wrappers = []
-        self._probe = None  # a handle
+        self._taken = set()  # of those that were noted when they were made
+        self._probe, self._probed = None, []  # a handle, and the wrappers that it looks at
         self._step = 0
         self._facts = []  # pairs of a fact and the wrapper that it is about, if it is one; the training may be gone
         self._looks_at = 1  # the step before which the parameters are looked at next
@@ -94,10 +152,11 @@ class Wrappers:
             self._wrappers, self._facts, self._looks_at = [], [], float("inf")
 
     def _look_at_forwards(self, step, is_silent):
-        self._end_probe()
         for wrapper in self._wrappers:
             wrapper.look(step, is_silent)
-        if any(wrapper.wants_probe() for wrapper in self._wrappers):
+        self._end_probe()
+        self._probed = [wrapper for wrapper in self._wrappers if wrapper.wants_probe()]
+        if self._probed:
             self._begin_probe()
 
     def end(self):
@@ -106,56 +165,48 @@ class Wrappers:
             self._probe = None
 
     def _find(self):
-        """Adds wrappers that were made since the last time."""
+        """Adds wrappers that were made since the last time. One that is gone counts while the module inside lives:
+        that may be trained alone."""
+        found = [copy.copy(made) for made in _made if made not in self._taken]
+        self._taken.update(_made)
+        known = {id(wrapper.reference()) for wrapper in self._wrappers + found}
         ddp_type = type_of("torch.nn.parallel.distributed", "DistributedDataParallel")
-        known = {id(wrapper.reference()) for wrapper in self._wrappers}
         for ddp in objects_of(ddp_type) if ddp_type is not None else []:
-            if id(ddp) not in known and getattr(ddp, "module", None) is not None and self._ranks_of(ddp) > 1:
-                self._wrappers.append(_Wrapper(ddp))
+            if id(ddp) not in known and getattr(ddp, "module", None) is not None:
+                found.append(_Wrapper(ddp))
+        if found and self._has_others():
+            self._wrappers += [one for one in found if one.ranks > 0 and one.module() is not None]
 
-    @staticmethod
-    def _ranks_of(ddp):
-        try:
-            return ddp.process_group.size()
-        except Exception:  # its group was destroyed
-            return 1
+    def _has_others(self):
+        distributed = self._torch.distributed
+        return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
 
     # Forward passes.
 
     def _begin_probe(self):
         torch = self._torch
-        for wrapper in self._wrappers:
-            wrapper.forwards, wrapper.is_inside = [], False
-            wrapper.probes += 1
+        ddp_type = type_of("torch.nn.parallel.distributed", "DistributedDataParallel")
+        for wrapper in self._probed:
+            wrapper.begin_probe()
 
         def hook(module, args):
             try:
-                if not torch.compiler.is_compiling() and torch.is_grad_enabled():
-                    self._see_forward(module)
+                if not torch.compiler.is_compiling():
+                    active = getattr(ddp_type, "_active_ddp_module", None)
+                    for wrapper in self._probed:
+                        wrapper.see_forward(module, active, torch.is_grad_enabled())
             except Exception:  # the job must not notice: such as of a folder that is gone, for the line
                 pass
 
         self._probe = torch.nn.modules.module.register_module_forward_pre_hook(hook)
 
-    def _see_forward(self, module):
-        for wrapper in self._wrappers:
-            ddp = wrapper.reference()
-            if len(wrapper.forwards) == _MOST_FORWARDS:
-                continue
-            if ddp is not None and module is ddp:
-                wrapper.is_inside = True
-                wrapper.forwards.append((True, not ddp.require_backward_grad_sync, place_of_caller()))
-            elif ddp is not None and module is ddp.module:
-                if not wrapper.is_inside:
-                    wrapper.forwards.append((False, False, place_of_caller()))
-                wrapper.is_inside = False
-
     def _end_probe(self):
+        """Before a step whose forward passes were looked at."""
         if self._probe is None:
             return
         self.end()
-        for wrapper in self._wrappers:
-            if wrapper.first and not wrapper.is_over and not wrapper.reason:
+        for wrapper in self._probed:
+            if wrapper.is_silent:
                 wrapper.classify()
                 self._looks_at = self._step
 
@@ -164,38 +215,56 @@ class Wrappers:
     def facts(self):
         """Of the steps so far; last step 0: it goes on."""
         return [{**fact, "first_step": wrapper.first if wrapper else 1,
-                 "last_step": wrapper.last if wrapper and wrapper.is_over else 0} for fact, wrapper in self._facts
-                if wrapper is None or wrapper.first]  # else it has reduced since then
+                 "last_step": wrapper.last if wrapper and wrapper.is_over else 0,
+                 "is_evaluated": bool(wrapper and fact["reason"] == "bypassed" and wrapper.is_evaluated())}
+                for fact, wrapper in self._facts]
 
     def _facts_of(self, parameters):
         parameters = [(tensor, name) for tensor, name in parameters if tensor.requires_grad]
         room, facts = _MOST_NAMES, []
-        for fact, wrapper in self._facts_of_wrappers(parameters) + self._facts_of_shards(parameters):
+        trained = {id(tensor) for tensor, _ in parameters}
+        wrappers = [one for one in self._wrappers if not one.present().isdisjoint(trained)]
+        shards = _shards_with(trained)
+        found = self._facts_of_wrappers(parameters, wrappers) + self._facts_of_shards(parameters, shards)
+        engines = _engines_of_deepspeed()
+        if engines:  # its own parameters are plain tensors, if it makes some
+            inside = _ids_in(engines)
+            found.append(_fact("outside", [name for tensor, name in parameters if id(tensor) not in inside
+                                           and isinstance(tensor, self._torch.nn.Parameter)], engine="DeepSpeed"))
+        elif not wrappers and not shards and self._has_others():
+            found = [_fact("unwrapped", [name for _, name in parameters])]
+        for fact, wrapper in found:
             room -= len(fact["parameters"])
             if fact["parameters"] and room >= 0:
                 facts.append((fact, wrapper))
         return facts
 
-    def _facts_of_wrappers(self, parameters):
-        living = [wrapper for wrapper in self._wrappers if wrapper.reference() is not None]
-        if not living:
-            return []
-        facts = [self._fact(wrapper.reason, [name for tensor, name in parameters if id(tensor) in wrapper.owned],
-                            wrapper)
-                 for wrapper in living if wrapper.first and wrapper.reason]
-        owned = set().union(*(wrapper.owned | wrapper.ignored for wrapper in living))
-        inside = {id(parameter) for wrapper in living for parameter in wrapper.reference().module.parameters()}
-        others = [(tensor, name) for tensor, name in parameters if id(tensor) not in owned]
-        unfrozen = set().union(*(self._unfrozen(wrapper.reference()) for wrapper in living))
-        return facts + [
-            self._fact("added_after", [name for tensor, name in others if id(tensor) in inside]),
-            self._fact("outside", [name for tensor, name in others if id(tensor) not in inside]),
-            self._fact("unfrozen_after", [name for tensor, name in parameters if id(tensor) in unfrozen])]
+    def _facts_of_wrappers(self, parameters, wrappers):
+        facts, living = [], [wrapper for wrapper in wrappers if wrapper.reference() is not None]
+        for wrapper in wrappers:
+            if wrapper not in living and any(one.module() is wrapper.module() for one in living):
+                continue  # it was made again
+            own = wrapper.names_of_own(parameters)
+            if wrapper.ranks == 1:
+                facts.append(_fact("group_of_one", own, wrapper.made_at))
+            elif wrapper.first and wrapper.reason:
+                facts.append(_fact(wrapper.reason, own, wrapper.place, wrapper))
+        return facts + self._facts_of_unknown(parameters, living) if living else facts
 
-    @staticmethod
-    def _fact(reason, names, wrapper=None, engine="DDP"):
-        return {"reason": reason, "wrapper": engine, "place": wrapper.place if wrapper else "",
-                "parameters": sorted(names)}, wrapper
+    def _facts_of_unknown(self, parameters, living):
+        """Of parameters that no wrapper knows."""
+        owned = set().union(*(wrapper.owned | wrapper.ignored for wrapper in living))
+        others = [(tensor, name) for tensor, name in parameters if id(tensor) not in owned]
+        facts, inside = [], set()
+        for wrapper in living:
+            own = wrapper.present()
+            unfrozen = self._unfrozen(wrapper.reference())
+            facts += [_fact("added_after", [name for tensor, name in others if id(tensor) in own], wrapper.made_at),
+                      _fact("unfrozen_after", [name for tensor, name in parameters if id(tensor) in unfrozen],
+                            wrapper.made_at)]
+            inside |= own
+        return [*facts, _fact("outside", [name for tensor, name in others if id(tensor) not in inside],
+                              living[0].made_at if len(living) == 1 else "")]
 
     def _unfrozen(self, ddp):
         """Ids of its parameters that require a gradient, and did not when it was made."""
@@ -211,12 +280,50 @@ class Wrappers:
             return set()
         return {id(parameter) for parameter in now} - reduced
 
-    def _facts_of_shards(self, parameters):
-        """Of fully_shard: plain parameters in none of its modules. Those inside it was told to ignore."""
-        fsdp_type = type_of("torch.distributed.fsdp", "FSDPModule")
-        modules = objects_of(fsdp_type) if fsdp_type is not None else []
+    @staticmethod
+    def _facts_of_shards(parameters, modules):
+        """Of fully_shard: plain parameters in none of its modules, and those that it was told not to reduce. Plain ones
+        inside it was told to ignore."""
         if not modules:
             return []
-        inside = {id(parameter) for module in modules for parameter in module.parameters()}
-        plain = [name for tensor, name in parameters if id(tensor) not in inside]
-        return [self._fact("outside", plain, engine="fully_shard")]
+        inside, unreduced = _ids_in(modules), _ids_in(module for module in modules if not _reduces(module))
+        return [_fact("outside", [name for tensor, name in parameters if id(tensor) not in inside],
+                      engine="fully_shard"),
+                _fact("switched_off", [name for tensor, name in parameters if id(tensor) in unreduced],
+                      engine="fully_shard")]
+
+
+def _fact(reason, names, place="", wrapper=None, engine="DDP"):
+    """And the wrapper whose steps it is about; None: it holds in all."""
+    return {"reason": reason, "wrapper": engine, "place": place, "parameters": sorted(names)}, wrapper
+
+
+def _shards_with(trained):
+    """The modules of FSDP, if some of their parameters are trained: those of fully_shard, and of FSDP1, which has all
+    parameters inside."""
+    types = [type_of("torch.distributed.fsdp", name) for name in ("FSDPModule", "FullyShardedDataParallel")]
+    modules = [module for one in types if one is not None for module in objects_of(one)]
+    return modules if not trained.isdisjoint(_ids_in(modules)) else []
+
+
+def _engines_of_deepspeed():
+    engine = type_of("deepspeed.runtime.engine", "DeepSpeedEngine")
+    return objects_of(engine) if engine is not None else []
+
+
+def _ids_in(modules):
+    """Ids of their parameters, also of those in whose place fully_shard has put gathered ones for now."""
+    ids = set()
+    for module in modules:
+        ids.update(id(parameter) for parameter in module.parameters())
+        ids.update(id(parameter) for parameter in divided_by(module))
+    return ids
+
+
+def _reduces(module):
+    """Whether the gradients of its own parameters are reduced in backward passes, as it was told last."""
+    try:
+        group = group_of(module)
+        return group is None or group.reduce_grads and group.all_reduce_grads
+    except AttributeError:  # of private attributes of torch
+        return True

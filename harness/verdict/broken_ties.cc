@@ -1,0 +1,39 @@
+#include "harness/verdict/broken_ties.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace lockstep {
+
+std::optional<JobFault> broken_ties(const JobRecord& job) {
+  const auto found = std::ranges::find_if(job.broken_ties, [&job](const BrokenTie& tie) {
+    return tie.ranks.size() == static_cast<std::size_t>(job.world_size) &&
+           tie.parameters.size() > 1;
+  });
+  if (found == job.broken_ties.end()) return std::nullopt;
+  Finding finding;
+  finding.claim = stay_tied();
+  finding.kind = FindingKind::tie_broken;
+  finding.step = finding.last_step = found->step;
+  finding.tensor = found->parameters.front();
+  finding.tensors = found->parameters;
+  finding.compared = finding.places = static_cast<std::int64_t>(found->parameters.size());
+  finding.groups = {found->ranks};
+  const std::string names = fmt::format("{}", fmt::join(found->parameters, " and "));
+  finding.sentence =
+      fmt::format("modules once shared one parameter, and train {}: {}; their values differ.",
+                  found->parameters.size(), names);
+  Symptom symptom;
+  symptom.kind = SymptomKind::agree_but_wrong;
+  symptom.step = symptom.wrong_step = finding.step;
+  symptom.tensor = finding.tensor;
+  symptom.text =
+      fmt::format("a tie broke: {} were one parameter, and differ in step {}", names, finding.step);
+  return JobFault{violated_by(std::move(finding)), std::move(symptom)};
+}
+
+}  // namespace lockstep

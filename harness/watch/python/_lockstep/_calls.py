@@ -1,0 +1,80 @@
+"""The collectives that a rank called in its last step, and the gradients that it had: why ranks that reduce gradients by
+hand may call other ones. Reads torch's flight recorder once, when ranks are known to differ or the training ends."""
+
+from _lockstep import _stalls
+from _lockstep._traffic import groups_of_process
+
+_MOST_NAMES = 64
+_MOST_PLACES = 64
+_READS = 4  # in the first of so many steps in which ranks are known to differ: the same on most ranks
+
+
+class LastCalls:
+    def __init__(self):
+        self._step = 0
+        self._begin, self._end = {}, {}  # counts of collectives when the step before began, and when this one did
+        # As of a step: at the end they may be gone.
+        self._groups = []
+        self._shapes = {}  # of parameters that require a gradient, by name
+        self._missing = []  # names of parameters without a gradient
+        self._facts = {}
+        self._is_read = False
+
+    def begin_step(self, step, counts, parameters):
+        """`counts`: of `counts_of_groups`. `parameters`: gives pairs of tensor and name."""
+        self._step = step
+        self._begin, self._end = self._end, counts or {}
+        self._missing = []
+        if step & (step - 1) == 0:
+            self._look(parameters())
+
+    def _look(self, parameters):
+        try:
+            self._groups = groups_of_process()
+            self._shapes = {name: str(list(tensor.shape)) for tensor, name in parameters if tensor.requires_grad}
+        except Exception:  # such as of a nested tensor, which has no shape
+            self._groups, self._shapes = [], {}
+
+    def see_missing(self, name):
+        """A parameter that requires a gradient has none in this step."""
+        self._missing.append(name)
+
+    def read_if_apart(self, world, are_apart):
+        """Before an optimizer steps. `are_apart`: says whether ranks are known to differ."""
+        if not self._is_read and self._step % _READS == 0 and are_apart():
+            self.read(world, with_lines=True)
+
+    def read(self, world, with_lines):
+        """Of this step, once. `with_lines`: costs much the first time. Raises nothing: without these facts a cause is
+        not told."""
+        if self._is_read:
+            return
+        self._is_read = True
+        try:
+            self._facts = self._read(world, with_lines)
+        except Exception:  # of private functions of torch
+            pass
+
+    def facts(self):
+        return self._facts
+
+    def _read(self, world, with_lines):
+        """{}: unknown."""
+        groups = groups_of_process() or self._groups
+        if self._step < 2 or max(self._end, default=-1) >= len(groups):  # the first one has those of the setup
+            return {}
+        numbers = {group["title"]: number for number, group in enumerate(groups) if len(group["ranks"]) == world}
+        calls = [call for call in _stalls.calls(groups, with_lines) or [] if call["group"] in numbers
+                 and self._begin.get(numbers[call["group"]], 0) < call["number"] <= self._end[numbers[call["group"]]]]
+        called = sum(self._end.get(number, 0) - self._begin.get(number, 0) for number in numbers.values())
+        if called != len(calls):  # the recorder has forgotten some
+            return {}
+        shapes = {}  # of the calls of an operation at a place
+        for call in calls:
+            shapes.setdefault((call["operation"], call["site"]), []).append(call["shape"])
+        missing = set(self._missing)
+        gradients = sorted(shape for name, shape in self._shapes.items() if name not in missing)
+        return {"step": self._step, "without_gradient": sorted(missing)[:_MOST_NAMES],
+                "calls": [{"operation": operation, "place": place, "calls": len(own),
+                           "is_of_gradients": operation == "allreduce" and sorted(own) == gradients}
+                          for (operation, place), own in list(shapes.items())[:_MOST_PLACES]]}
