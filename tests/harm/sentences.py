@@ -19,6 +19,8 @@ _MASKS = ((r"in lockstep: 4 of 4 parameters compared on 2 of 2 ranks, 12 steps, 
           (r"\bN(, N)+( and N)?\b", "N"),
           (r"\bN to N\b", "N"),
           (r"\b(N|N more|N of N) (step|rank|parameter|collective|file)\b(?!s)", r"\1 \2s"))
+# How far a job is, once a minute: a slow machine has it in any case.
+_PROGRESS = re.compile(r"lockstep: step \d+, \d+ of \d+ ranks, ranks agree up to step \d+$")
 _HEADER = """\
 # What is said in the cases of each fault: `=` in every case, `~` in some. HEALTHY is the verdict on a job that ran
 # as its twin did; N, PATH, FILE, WHAT and ERROR stand for what varies. LOCKSTEP_UPDATE_GOLDENS=1 do_no_harm.py ...
@@ -42,7 +44,8 @@ def _verdict(report):
 def of_case(err, report):
     """The sentences, as a set: those of the hook and the watch, the verdict of the watch, and that of `lockstep
     report`, or its refusal."""
-    said = {"said: " + _masked(line) for line in err.splitlines() if line.startswith("lockstep: ")}
+    said = {"said: " + _masked(line) for line in err.splitlines()
+            if line.startswith("lockstep: ") and not _PROGRESS.match(line)}
     if _verdict(err):
         said.add("watch: " + _masked(_verdict(err)))
     verdict = _verdict(report.out) or " ".join((report.err or report.out).split())
