@@ -8,6 +8,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/cli/option_values.h"
@@ -16,6 +17,7 @@
 #include "reports/base/plain_text.h"
 #include "reports/base/terminal.h"
 #include "reports/page/finding_pages.h"
+#include "reports/page/scenario_page.h"
 
 namespace lockstep {
 
@@ -55,10 +57,19 @@ std::string page_as_text(std::string_view page, std::size_t width) {
   return text;
 }
 
+/// Kinds of findings, then scenarios.
+std::vector<std::string> explained_words() {
+  std::vector<std::string> words = all_names<FindingKind>();
+  for (std::string& id : scenarios_of_page()) words.push_back(std::move(id));
+  return words;
+}
+
 /// Every kind with the first sentence of its page.
 std::string all_kinds(std::size_t width) {
   std::string text =
-      wrapped("Kinds of findings; `lockstep explain KIND` says more about one:", 0, 0, width) +
+      wrapped(
+          "Kinds of findings; `lockstep explain NAME` says more about one, or about a scenario:", 0,
+          0, width) +
       "\n";
   for (const std::string_view kind : Names<FindingKind>::values) {
     const std::string meaning = blocks_of(page_of(*parse<FindingKind>(kind))).at(1);
@@ -67,17 +78,43 @@ std::string all_kinds(std::size_t width) {
   return text;
 }
 
+/// The variants of a role, below a heading; "": there are none.
+std::string variants_as_text(const ScenarioPage& page, std::string_view role,
+                             std::string_view heading, std::size_t width) {
+  std::string text;
+  for (const ScenarioPage::Variant& variant : page.variants) {
+    if (variant.role != role) continue;
+    text += wrapped(fmt::format("- {}: {}", variant.name, variant.description), 2, 2, width);
+  }
+  return text.empty() ? "" : fmt::format("\n{}:\n{}", heading, text);
+}
+
+/// A scenario for those who have no catalogue: what goes wrong, and what mends it.
+std::string scenario_as_text(const std::string& id, const ScenarioPage& page, std::size_t width) {
+  std::string text = wrapped(fmt::format("{}, a scenario of the catalogue:", id), 0, 2, width);
+  text += wrapped(page.meaning, 2, 0, width);
+  if (!page.origin.empty()) text += wrapped(fmt::format("From: {}", page.origin), 2, 2, width);
+  text += variants_as_text(page, "buggy", "Faulty", width);
+  text += variants_as_text(page, "wrong-fix", "Does not mend it", width);
+  text += variants_as_text(page, "fixed", "Mends it", width);
+  return text + "\n" +
+         wrapped(fmt::format("With the catalogue: lockstep show {0}; lockstep run {0}", id), 0, 2,
+                 width);
+}
+
 ExitStatus explain(const std::string& word) {
   const std::size_t width = terminal_of(STDOUT_FILENO).width;
   if (word.empty()) {
     write_standard_output(all_kinds(width));
     return ExitStatus::as_expected;
   }
-  const auto kind = parse<FindingKind>(word);
-  if (!kind) {
-    throw unknown_name("kind of finding", word, all_names<FindingKind>());
+  if (const auto kind = parse<FindingKind>(word)) {
+    write_standard_output(page_as_text(page_of(*kind), width));
+  } else if (const auto scenario = scenario_page(word)) {
+    write_standard_output(scenario_as_text(word, *scenario, width));
+  } else {
+    throw unknown_name("kind of finding or scenario", word, explained_words());
   }
-  write_standard_output(page_as_text(page_of(*kind), width));
   return ExitStatus::as_expected;
 }
 
@@ -87,13 +124,14 @@ Command explain_command() {
   auto word = std::make_shared<std::string>();
   return {"explain",
           [word](CLI::App& app) {
-            app.add_option("KIND", *word, "kind of finding, as reports name it; none: all kinds")
+            app.add_option("NAME", *word,
+                           "kind of finding or scenario, as reports name it; none: all kinds")
                 ->type_name("");
           },
           [word] { return explain(*word); },
           {},
           [] {
-            return OfferedWords{{"KIND", all_names<FindingKind>()}};
+            return OfferedWords{{"NAME", explained_words()}};
           }};
 }
 

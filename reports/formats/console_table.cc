@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -59,11 +60,34 @@ Columns element_columns(const Table& table, std::size_t group) {
   return columns;
 }
 
+bool has_estimate(const Table& table) {
+  return std::any_of(table.rows.begin(), table.rows.end(), [](const Table::Row& row) {
+    return std::any_of(row.entries.begin(), row.entries.end(),
+                       [](const Table::Entry& entry) { return entry.estimate.has_value(); });
+  });
+}
+
+/// Whether a step without an estimate is one in which ranks hold the same, or has no value.
+bool has_only_estimates(const Table& table) {
+  if (!has_estimate(table)) return false;
+  return std::all_of(table.rows.begin(), table.rows.end(), [](const Table::Row& row) {
+    return std::all_of(row.entries.begin(), row.entries.end(), [](const Table::Entry& entry) {
+      return entry.values.empty() || std::isnan(entry.values[0]) || entry.values[0] == 0;
+    });
+  });
+}
+
+/// The largest difference and an estimated norm are different quantities: a column of estimates
+/// alone is named after them, and in another one each says that it is one.
 Columns drift_columns(const Table& table, std::size_t group) {
-  const std::string& heading = table.spec.groups[group].heading;
-  return {column(
-      table, kDriftWidth, heading.empty() ? "max|Wi-Wj|" : heading,
-      [&](const Table::Row& row) { return value_text(table.spec, entry_of(row, group), 0); })};
+  const std::string& given = table.spec.groups[group].heading;
+  const bool is_norm = has_only_estimates(table);
+  const std::string heading = is_norm ? "~L2|Wi-W0|" : "max|Wi-Wj|";
+  return {column(table, kDriftWidth, given.empty() ? heading : given, [&](const Table::Row& row) {
+    const Table::Entry entry = entry_of(row, group);
+    if (is_norm && entry.estimate) return fmt::format("{:.1e}", *entry.estimate);
+    return value_text(table.spec, entry, 0);
+  })};
 }
 
 Columns columns_of(const Table& table, std::size_t group) {
@@ -113,13 +137,6 @@ std::string rows_text(const Column& step, const std::vector<Columns>& groups) {
   return text;
 }
 
-bool has_estimate(const Table& table) {
-  return std::any_of(table.rows.begin(), table.rows.end(), [](const Table::Row& row) {
-    return std::any_of(row.entries.begin(), row.entries.end(),
-                       [](const Table::Entry& entry) { return entry.estimate.has_value(); });
-  });
-}
-
 std::string footnotes(const Table& table) {
   const TableSpec& spec = table.spec;
   switch (spec.quantity) {
@@ -140,9 +157,10 @@ std::string footnotes(const Table& table) {
     case Quantity::drift:
       break;
   }
-  return has_estimate(table)
-             ? "L2 ~: values were not stored; the norm of the difference from rank 0, estimated\n"
-             : "";
+  if (!has_estimate(table)) return "";
+  return fmt::format(
+      "{}: values were not stored; the norm of the difference from rank 0, estimated\n",
+      has_only_estimates(table) ? "~L2" : "L2 ~");
 }
 
 /// The first row in which ranks hold other bits, after one in which they do not; 0: there is none.

@@ -16,15 +16,7 @@ foreach(asset "Style;${CMAKE_CURRENT_SOURCE_DIR}/page.css" "Script;${CMAKE_CURRE
     message(FATAL_ERROR "${file} would end its element in a page.")
   endif()
   string(SHA256 digest "${text}")
-  # A compiler need not accept longer literals than 64 KiB, so a text is one of several in a row.
-  string(LENGTH "${text}" length)
-  set(literals "")
-  set(begin 0)
-  while(begin LESS length)
-    string(SUBSTRING "${text}" ${begin} 60000 part)
-    string(APPEND literals "\n    R\"asset(${part})asset\"")
-    math(EXPR begin "${begin} + 60000")
-  endwhile()
+  lockstep_literals(literals asset "${text}")
   string(APPEND assets "const PageAsset k${name}{${literals},\n    \"${digest}\"};\n\n")
 endforeach()
 file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/page_assets.cc @ONLY CONTENT [[

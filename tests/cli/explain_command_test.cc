@@ -1,14 +1,19 @@
-// `lockstep explain`, and the page of every kind of finding.
+// `lockstep explain`, the page of every kind of finding, and what the catalogue's page says of
+// scenarios.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "reports/page/finding_pages.h"
+#include "reports/page/scenario_page.h"
 #include "tests/cli/fake_catalogue.h"
 
 namespace lockstep {
@@ -55,9 +60,43 @@ TEST(Explain, ListsAllKindsWithoutAnArgument) {
   }
 }
 
+TEST(Explain, SaysWhatAScenarioShowsAndWhatMendsIt) {
+  const Outcome shown = explained("reentrant-checkpoint-under-ddp", 200);
+  EXPECT_EQ(shown.status, 0) << shown.err;
+  EXPECT_THAT(
+      shown.out,
+      AllOf(
+          StartsWith("reentrant-checkpoint-under-ddp, a scenario of the catalogue:\n  Re-entrant"),
+          HasSubstr(
+              "\n  From: unsloth, pull request #4240 (2026-03-12)\n\nFaulty:\n  - reentrant-"),
+          HasSubstr("\n\nDoes not mend it:\n  - non-reentrant: the earlier workaround"),
+          HasSubstr("\n\nMends it:\n"), HasSubstr("\n  - non-reentrant-offload: the pull"),
+          HasSubstr("\n\nWith the catalogue: lockstep show reentrant-checkpoint-under-ddp;")));
+}
+
+TEST(Explain, KnowsEveryScenarioOfTheCatalogue) {
+  const std::vector<std::string> scenarios = scenarios_of_page();
+  EXPECT_GE(scenarios.size(), 72u);
+  for (const std::string& id : scenarios) {
+    const auto page = scenario_page(id);
+    ASSERT_TRUE(page) << id;
+    EXPECT_FALSE(page->meaning.empty()) << id;
+    EXPECT_FALSE(page->origin.empty()) << id;
+    const auto has = [&](std::string_view role) {
+      return std::ranges::any_of(page->variants, [&](const auto& one) {
+        return one.role == role && !one.name.empty() && !one.description.empty();
+      });
+    };
+    EXPECT_TRUE(has("buggy") || has("wrong-fix")) << id;
+    EXPECT_TRUE(has("fixed")) << id;
+  }
+  EXPECT_FALSE(scenario_page("reentrant"));
+  EXPECT_FALSE(scenario_page(""));
+}
+
 TEST(Explain, KeepsToTheWidthOfTheTerminal) {
   for (const int columns : {40, 100}) {
-    for (const char* arguments : {"", "scaled-by-world-size"}) {
+    for (const char* arguments : {"", "scaled-by-world-size", "loss-on-unwrapped-module"}) {
       for (const std::string& line : lines_of(explained(arguments, columns).out)) {
         const bool is_word = line.find(' ', line.find_first_not_of(' ')) == line.npos;
         if (!is_word) {  // a name is never broken
@@ -66,6 +105,12 @@ TEST(Explain, KeepsToTheWidthOfTheTerminal) {
       }
     }
   }
+}
+
+TEST(Explain, SuggestsTheNearestScenario) {
+  const Outcome refused = explained("loss-on-unwraped-module");
+  EXPECT_EQ(refused.status, 64);
+  EXPECT_THAT(refused.err, HasSubstr("Did you mean 'loss-on-unwrapped-module'?"));
 }
 
 TEST(Explain, SuggestsTheNearestKind) {

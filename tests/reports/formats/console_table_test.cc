@@ -12,6 +12,7 @@
 namespace lockstep {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -86,6 +87,24 @@ TEST(ConsoleTable, PrintsADashForWhatWasNotMeasured) {
             "   1 |           -     0.50000   False |     0.11737     0.11737    True");
   EXPECT_EQ(table_lines(table)[2],
             "   2 |           -           -       - |           -           -       -");
+}
+
+TEST(ConsoleTable, NamesAColumnOfEstimatesAloneAfterThem) {
+  Table table = published_drift();
+  table.spec.digits = 0;
+  table.spec.groups = {{.heading = "", .variant = "bypass"}};
+  table.rows = {{1, {{{0}, true}}}, {2, {{{kNaN}, false}}}, {3, {{{0.25}, false}}}};
+  table.rows[1].entries[0].estimate = 0.125;
+  const auto mixed = table_lines(table);
+  EXPECT_THAT(mixed[0], HasSubstr("max|Wi-Wj|"));
+  EXPECT_THAT(mixed[2], HasSubstr(" L2 ~1.2e-01"));
+  EXPECT_THAT(render_table(table), HasSubstr("\nL2 ~: values were not stored;"));
+  table.rows.pop_back();
+  const auto estimated = table_lines(table);
+  EXPECT_THAT(estimated[0], HasSubstr(" ~L2|Wi-W0|"));
+  EXPECT_THAT(estimated[1], EndsWith(" 0"));
+  EXPECT_THAT(estimated[2], EndsWith(" 1.2e-01"));
+  EXPECT_THAT(render_table(table), HasSubstr("\n~L2: values were not stored;"));
 }
 
 TEST(ConsoleTable, PutsGroupsThatDoNotFitBelow) {
