@@ -73,7 +73,7 @@ void add_observation_options(CLI::App& app, WatchWords& words) {
                  "every N ranks in a row hold other parts of the tensors: tp=2")
       ->type_name("NAME=N");
   app.add_option("--agree-every", words.agree_every,
-                 "ranks may differ between, if they agree in one of N steps (LocalSGD)")
+                 "ranks may differ after a step, if they agree before one of N (LocalSGD)")
       ->type_name("N");
   app.add_option("--also", words.also,
                  "also observe buffers, optimizer-state, random-state or micro-batches")
@@ -281,7 +281,7 @@ void take_observation(const WatchWords& words, WatchRequest& request) {
   request.keeps_before = words.keeps_before;
   if (!words.agree_every.empty()) {
     request.agree_every =
-        whole_number<std::int64_t>("--agree-every", words.agree_every, 2, kMostSteps);
+        whole_number<std::int64_t>("--agree-every", words.agree_every, 1, kMostSteps);
     if (request.every > 1) {
       throw bad_value("--every", words.every, "1, since --agree-every needs every step");
     }

@@ -120,6 +120,7 @@ std::vector<Unreduced> unreduced_in(const std::map<int, RankFacts>& facts) {
       Unreduced& found = known == all.end() ? all.emplace_back(own) : *known;
       const bool is_earlier = own.last_step > 0 && own.last_step < found.last_step;
       if (found.last_step == 0 || is_earlier) found.last_step = own.last_step;
+      found.is_repeated = found.is_repeated || own.is_repeated;
       found.is_evaluated = found.is_evaluated || own.is_evaluated;
       found.ranks.push_back(rank);
     }

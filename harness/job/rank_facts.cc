@@ -58,6 +58,7 @@ std::vector<Unreduced> unreduced_in(const nlohmann::json& rows) {
                          {},
                          row.at("parameters"),
                          false,
+                         row.value("is_repeated", false),
                          row.value("is_evaluated", false)});
   }
   return unreduced;

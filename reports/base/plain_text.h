@@ -53,6 +53,11 @@ std::string counted(Count count, std::string_view noun) {
   return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
 }
 
+/// "every step", "every 4 steps".
+inline std::string every(std::int64_t count, std::string_view noun) {
+  return "every " + (count == 1 ? std::string(noun) : counted(count, noun));
+}
+
 /// Splits "a,b" into its parts; an empty text into one empty part.
 std::vector<std::string> split(const std::string& text, char separator);
 

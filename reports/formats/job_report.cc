@@ -311,7 +311,7 @@ std::string violation_in_words(const JobRecord& job) {
 
 /// "in lockstep"; of ranks that need to agree now and then: "in lockstep every 4 steps".
 std::string lockstep_in_words(const JobRecord& job) {
-  return job.agree_every > 0 ? fmt::format("in lockstep every {} steps", job.agree_every)
+  return job.agree_every > 0 ? fmt::format("in lockstep {}", every(job.agree_every, "step"))
                              : "in lockstep";
 }
 

@@ -8,9 +8,7 @@ file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/catalogue_page.cc @ONLY CONTEN
 
 namespace lockstep {
 
-std::string_view catalogue_page() {
-  return@literals@;
-}
+const std::string_view kCataloguePage =@literals@;
 
 }  // namespace lockstep
 ]])

@@ -45,7 +45,7 @@ std::optional<ScenarioPage::Variant> variant_of(std::string_view row) {
 
 std::optional<ScenarioPage> scenario_page(std::string_view name) {
   const std::string heading = std::string(kHeading) + std::string(name) + "`\n\n";
-  const std::string_view section = between(catalogue_page(), heading, "\n##");
+  const std::string_view section = between(kCataloguePage, heading, "\n##");
   if (section.empty()) return {};
   ScenarioPage page{.meaning = std::string(section.substr(0, section.find("\n\n"))),
                     .origin = std::string(between(section, "\n- From: ", "\n"))};
@@ -58,7 +58,7 @@ std::optional<ScenarioPage> scenario_page(std::string_view name) {
 
 std::vector<std::string> scenarios_of_page() {
   std::vector<std::string> names;
-  std::string_view rest = catalogue_page();
+  std::string_view rest = kCataloguePage;
   for (std::size_t found = rest.find(kHeading); found != rest.npos; found = rest.find(kHeading)) {
     rest.remove_prefix(found + kHeading.size());
     names.emplace_back(rest.substr(0, rest.find('`')));

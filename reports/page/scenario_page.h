@@ -8,7 +8,7 @@
 namespace lockstep {
 
 /// docs/catalogue.md, compiled into the program, so that the wheel without a catalogue has it, too.
-std::string_view catalogue_page();
+extern const std::string_view kCataloguePage;
 
 /// What that page says of a scenario.
 struct ScenarioPage {

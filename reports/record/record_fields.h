@@ -396,6 +396,7 @@ struct Fields<Unreduced> {
       field("place", &Unreduced::place), field("first_step", &Unreduced::first_step),
       field("last_step", &Unreduced::last_step), field("ranks", &Unreduced::ranks),
       field("parameters", &Unreduced::parameters), field("explains", &Unreduced::explains),
+      field("is_repeated", &Unreduced::is_repeated),
       field("is_evaluated", &Unreduced::is_evaluated));
 };
 

@@ -13,7 +13,9 @@ std::string at_place(const std::string& place) { return place.empty() ? "" : " a
 std::string bypass_in_words(const Unreduced& one, std::int64_t step) {
   std::string text = fmt::format("{}'s forward was ", one.wrapper);
   const std::string called = one.is_evaluated ? "called with gradients" : "called";
-  if (one.last_step > 0) {
+  if (one.is_repeated) {
+    text += fmt::format("not {} in some steps, the first of them step {}", called, one.first_step);
+  } else if (one.last_step > 0) {
     text += fmt::format("not {} in the steps {} to {}", called, one.first_step, one.last_step);
   } else {
     text += step == 1 ? "never " + called : fmt::format("not {} from step {} on", called, step);

@@ -50,6 +50,7 @@ struct Unreduced {
   std::vector<int> ranks;               ///< ascending
   std::vector<std::string> parameters;  ///< ascending
   bool explains = false;                ///< the first difference of the ranks
+  bool is_repeated = false;             ///< in some of these steps, and not in others between
   bool is_evaluated = false;  ///< the wrapper's forward was called in these steps without gradients
 
   bool operator==(const Unreduced&) const = default;

@@ -55,7 +55,7 @@ completes "watch" w
 completes "json junit" report --format j
 completes "buffers,micro-batches buffers,optimizer-state buffers,random-state" watch --also buffers,
 completes "opentslm-49-drift opentslm-49-gradients opentslm-49-pipeline" compare open
-completes "gradients-differ gradients-mixed-up" explain gradients
+completes "gradients-clipped-before-reduction gradients-differ gradients-mixed-up" explain gradients
 completes "--expect" diff --exp
 completes "--timeout" doctor --t
 if [[ $shell == bash ]]; then

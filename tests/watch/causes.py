@@ -90,7 +90,7 @@ def backward(step, model, net, last, case):
         dist.all_reduce(torch.ones(1))
         return model.module.loss(batch(step)).backward()
     is_bypass = (case in ("bypass", "bypass-reduced", "bypass-evaluated")
-                 or case.startswith("late-bypass") and step >= 4)
+                 or case.startswith("late-bypass") and step >= 4 or case == "bypass-now-and-then" and step % 2)
     forward = model.module if is_bypass else net if case == "other-reference" else model
     is_micro_batch = case == "every-micro-batch" and step % 2 == 1
     if case in ("no-sync", "accumulation") or is_micro_batch:
@@ -114,8 +114,11 @@ def train(case):
         names = ["0", "1"] if dist.get_rank() == 0 else ["1", "0"]
         net.experts = nn.ModuleDict({name: nn.Linear(16, 16) for name in names})
     before = list(net.parameters())
-    if case == "stale-copy":
+    if "stale-copy" in case:
         net = copy.deepcopy(net)
+    earlier = copy.deepcopy(net) if case == "stale-copy-after-another" else None
+    if earlier is not None:  # it has gradients, too
+        loss_of(earlier, batch(0), last).backward()
     if case == "part-stale":
         net.head = nn.Linear(16, 4)
     model = wrapped(net, case)
@@ -129,7 +132,7 @@ def train(case):
         net.requires_grad_(False)
         net.extra.requires_grad_(True)
     held = [*model.parameters(), *(last.parameters() if last else [])]
-    if case in ("shards-stale", "stale-copy", "part-stale"):
+    if "stale" in case:
         held = before
     if case == "head-alone":  # the others have gradients, which nobody wants
         held = list(net.head.parameters())

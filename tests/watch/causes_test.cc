@@ -43,14 +43,15 @@ class Causes : public testing::Test {
     static const TemporaryFolder folder;
     static const Outcome trained = run_shell(fmt::format(
         "env PYTHONPATH={}/share/lockstep/python {} {} bypass bypass-reduced late-bypass "
-        "bypass-evaluated late-bypass-evaluated "
+        "bypass-evaluated late-bypass-evaluated bypass-now-and-then "
         "other-reference no-sync accumulation adapter adapter-apart adapter-reduced unfrozen "
         "outside shards-outside shards-off shards-accumulated ignored rate plain schedule "
         "schedule-of-one plateau "
         "eval-on-one head-in-eval evaluated parts method method-metrics gone every-micro-batch "
         "alone alone-reduced adapter-alone unwrapped unwrapped-reduced unwrapped-half "
         "wrapped-again join join-momentum join-scaled join-accumulated join-reduced-twice "
-        "experts expert-of-one shards-stale stale-copy part-stale head-alone "
+        "experts expert-of-one shards-stale stale-copy stale-copy-after-another "
+        "part-stale head-alone "
         "order shards-order written attack averaged",
         LOCKSTEP_BUILD, forked_ranks("causes"), folder.path().string()));
     EXPECT_EQ(trained.status, 0) << trained.err;
@@ -71,6 +72,13 @@ TEST_F(Causes, NameTheForwardPassThatBypassesDdp) {
                "gradients were not synchronised (6 of 6, from step 4). Cause: DDP's forward was "
                "not called from step 4 on; " +
                    cause);
+}
+
+TEST_F(Causes, SayThatDdpIsBypassedInSomeStepsAlone) {
+  expect_cause("bypass-now-and-then",
+               "gradients were not synchronised (6 of 6, from step 1). Cause: DDP's forward was "
+               "not called in some steps, the first of them step 1; the loss was computed on the ",
+               place_of());
 }
 
 /// An evaluation by the wrapper trains nothing.
@@ -165,6 +173,11 @@ TEST_F(Causes, NameTheOptimizerThatHoldsOtherParameters) {
   const std::string place = ", at " + place_of("the line of the optimizer");
   expect_cause("shards-stale", sentence + "fully_shard", place);
   expect_cause("stale-copy", sentence + "the model was copied or replaced", place);
+  // In the first step both models may be trained.
+  expect_cause("stale-copy-after-another",
+               "weights did not change (6 of 6, from step 2). Cause: SGD holds parameters that the "
+               "model does not: it was made before the model was copied or replaced",
+               place);
   expect_cause("part-stale",
                "weights did not change (2 of 6, from step 1). Cause: SGD holds parameters that the "
                "model does not: it was made before a part of the model was replaced",

@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongCall{"replicas=\"tp\"", "replicas cannot be 'tp': give a name and a number of ranks"},
         WrongCall{"also=\"weights\"", "also cannot be 'weights': give some of buffers, "},
         WrongCall{"also=3", "also cannot be 3: give some of buffers, "},
-        WrongCall{"agree_every=1", "agree_every cannot be 1: give a whole number from 2 to "},
+        WrongCall{"agree_every=0", "agree_every cannot be 0: give a whole number from 1 to "},
         WrongCall{"agree_every=4, every=2", "every cannot be 2: give 1, since agree_every needs"},
         WrongCall{"out=\"\"", "out cannot be '': give the path of a folder."},
         WrongCall{"out=7", "out cannot be 7: give the path of a folder."}));

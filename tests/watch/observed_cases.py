@@ -1,6 +1,7 @@
 """Trains the cases that a command line names on forked ranks, each observed into a folder of its name:
 SCRIPT OUT CASE..."""
 
+import gc
 import os
 import sys
 
@@ -16,6 +17,7 @@ def observe_cases(train, **options):
     out, cases = sys.argv[1], sys.argv[2:]
     for words in cases:
         dist.barrier()  # all have left the job before
+        gc.collect()  # what it left is no part of the next one
         lockstep.watch(out=os.path.join(out, words.replace(" ", "-")), **options)
         train(words)
         lockstep.stop()

@@ -768,11 +768,11 @@ def group_of_one():
     return train(wrapped, torch.optim.SGD(module.parameters(), lr=0.1))
 
 
-def averaging(module, last_step=STEPS * 2):
+def averaging(module, last_step=STEPS * 2, period=3):
     """A training that averages the parameters after steps 1, 4, 7 and 10, as LocalSGD does."""
 
     def average(step):
-        if step <= last_step and step % 3 == 1:
+        if step <= last_step and step % period == 1 % period:
             with torch.no_grad():
                 for parameter in module.parameters():
                     dist.all_reduce(parameter)
@@ -800,11 +800,31 @@ def local_sgd_unsaid():
     return averaging(model())
 
 
-def local_sgd_by_averager(averages=True):
+def averaged_after_each_step():
+    return averaging(model(), period=1)
+
+
+def averaged_at_last_after_step_5():
+    return averaging(model(), last_step=5, period=1)
+
+
+def averages_unsaid():
+    return averaging(model(), period=1)
+
+
+for case in averaged_after_each_step, averaged_at_last_after_step_5:
+    case.variables = {"LOCKSTEP_WATCH_AGREE_EVERY": "1"}
+
+
+def local_sgd_by_averager(averages=True, period=3):
     """Torch's averager says after how many steps ranks agree."""
-    module, averager = model(), PeriodicModelAverager(period=3)
+    module, averager = model(), PeriodicModelAverager(period=period)
     after_step = (lambda step: averager.average_parameters(module.parameters())) if averages else None
     return train(module, torch.optim.SGD(module.parameters(), lr=0.1), after_step=after_step, steps=STEPS * 2)
+
+
+def averager_of_each_step():
+    return local_sgd_by_averager(period=1)
 
 
 def averager_not_called():
@@ -860,14 +880,15 @@ HEALTHY = [ddp_sgd, ddp_adamw_foreach, ddp_adamw_fused, custom_optimizer, accumu
            dropout, autocast_with_scaler, fully_shard_uneven, fsdp1, fsdp1_flat, tensor_parallel,
            zero_redundancy, compiled_step, optimizer_in_backward, closure, two_optimizers, pipeline,
            data_loader, captured, checkpoint_and_evaluation, replicas_computed, local_sgd, local_sgd_by_averager,
-           everything_else,
+           averaged_after_each_step, averager_of_each_step, everything_else,
            parameter_replaced, trained_one_after_another, surroundings, probe_of_rank_0, sequence_parallel,
            sparse_gradient, closure_clears, pipeline_of_a_whole_model, held_in_another_module,
            perturbation_taken_back]
 FAULTY = [loss_on_unwrapped_module, gradient_scaled, element_flipped, gradients_scaled_by_little, nan_on_one_rank,
           unfrozen_on_one_rank, stale_parameters, skipped_step, wrong_seed, layer_not_reduced,
           group_of_one, unmarked_shards, hook_fails, local_sgd_stops, local_sgd_begins_apart,
-          local_sgd_unsaid, averager_not_called, replaced_and_not_reduced, frozen_part_differs, threads_step,
+          local_sgd_unsaid, averages_unsaid, averaged_at_last_after_step_5, averager_not_called,
+          replaced_and_not_reduced, frozen_part_differs, threads_step,
           sequence_parallel_not_reduced, held_in_another_module_not_reduced]
 
 

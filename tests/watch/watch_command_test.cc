@@ -193,7 +193,7 @@ TEST_F(WatchCommand, RefusesWrongArguments) {
   EXPECT_EQ(watch("--ignore '('", "true").status, 64);
   EXPECT_EQ(watch("--replicas 2", "true").status, 64);
   EXPECT_EQ(watch("--expect maybe", "true").status, 64);
-  EXPECT_EQ(watch("--agree-every 1", "true").status, 64);
+  EXPECT_EQ(watch("--agree-every 0", "true").status, 64);
   EXPECT_EQ(watch("--agree-every 4 --every 2", "true").status, 64);
   EXPECT_EQ(watch("--also weights", "true").status, 64);
   EXPECT_EQ(watch("--format nothing", "true").status, 64);

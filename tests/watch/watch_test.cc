@@ -139,12 +139,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Healthy{"data_loader"}, Healthy{"captured"},
                     Healthy{"checkpoint_and_evaluation"}, Healthy{"replicas_computed"},
                     Healthy{"local_sgd", 4, 4, 12, 3}, Healthy{"local_sgd_by_averager", 4, 4, 12},
-                    Healthy{"everything_else", 6, 6}, Healthy{"parameter_replaced"},
-                    Healthy{"trained_one_after_another", 8, 8}, Healthy{"surroundings"},
-                    Healthy{"probe_of_rank_0"}, Healthy{"sequence_parallel", 6, 3},
-                    Healthy{"sparse_gradient", 3, 3}, Healthy{"closure_clears"},
-                    Healthy{"pipeline_of_a_whole_model", 4, 0}, Healthy{"held_in_another_module"},
-                    Healthy{"perturbation_taken_back"}),
+                    Healthy{"averaged_after_each_step", 4, 4, 12, 1},
+                    Healthy{"averager_of_each_step", 4, 4, 12}, Healthy{"everything_else", 6, 6},
+                    Healthy{"parameter_replaced"}, Healthy{"trained_one_after_another", 8, 8},
+                    Healthy{"surroundings"}, Healthy{"probe_of_rank_0"},
+                    Healthy{"sequence_parallel", 6, 3}, Healthy{"sparse_gradient", 3, 3},
+                    Healthy{"closure_clears"}, Healthy{"pipeline_of_a_whole_model", 4, 0},
+                    Healthy{"held_in_another_module"}, Healthy{"perturbation_taken_back"}),
     name_of);
 
 /// A planted fault and the first finding that it has to give.
@@ -185,18 +186,28 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"layer_not_reduced", Kind::gradient, 1, "2.weight"},
                     Fault{"group_of_one", Kind::gradient, 1, "0.weight"},
                     Fault{"local_sgd_unsaid", Kind::gradient, 1, "0.weight"},
+                    Fault{"averages_unsaid", Kind::gradient, 1, "0.weight"},
                     Fault{"replaced_and_not_reduced"},
                     Fault{"sequence_parallel_not_reduced", Kind::gradient, 1, "0.weight"},
                     Fault{"held_in_another_module_not_reduced", Kind::gradient, 1, "0.weight"},
                     Fault{"averager_not_called", Kind::parameter, 4, "0.weight"},
                     // Ranks agree before step 5, and not in 6, 7 and 8.
-                    Fault{"local_sgd_stops", Kind::parameter, 8, "0.weight", 3}),
+                    Fault{"local_sgd_stops", Kind::parameter, 8, "0.weight", 3},
+                    // Step 5 is followed by the last average.
+                    Fault{"averaged_at_last_after_step_5", Kind::parameter, 7, "0.weight", 1}),
     name_of_fault);
 
 TEST(RanksThatAgreeNowAndThen, AreToldFromThoseThatNeverDo) {
   EXPECT_THAT(said_of(Trainings::get().judged("local_sgd_unsaid")),
               testing::HasSubstr("agree again every 3 steps (before step 2, 5, 8, 11), as with "
                                  "LocalSGD; if that is meant, watch with --agree-every 3"));
+  EXPECT_THAT(said_of(Trainings::get().judged("averages_unsaid")),
+              testing::HasSubstr("agree again every step (before step 2, 3, 4, 5), as with "
+                                 "LocalSGD; if that is meant, watch with --agree-every 1"));
+  EXPECT_THAT(said_of(Trainings::get().judged("ddp_sgd")),
+              testing::Not(testing::HasSubstr("agree again")));
+  EXPECT_THAT(said_of(Trainings::get().judged("averaged_at_last_after_step_5", 1)),
+              testing::HasSubstr("have to agree every step, and last did in step 6"));
   EXPECT_THAT(said_of(Trainings::get().judged("local_sgd_stops", 3)),
               testing::HasSubstr("have to agree every 3 steps, and last did in step 5"));
   // A shorter period than that of the training.

@@ -10,6 +10,7 @@
 #include "harness/judge/values/divergence.h"
 #include "harness/judge/values/held_tensors.h"
 #include "harness/judge/values/unshared_tensors.h"
+#include "reports/base/plain_text.h"
 
 namespace lockstep {
 
@@ -94,10 +95,9 @@ class PeriodicAgreementFold : public ClaimFold {
   }
 
   std::string found_in_words() const {
-    return agreed_before_ == 0
-               ? fmt::format(" They have to agree every {} steps.", period_)
-               : fmt::format(" They have to agree every {} steps, and last did in step {}.",
-                             period_, agreed_before_);
+    return agreed_before_ == 0 ? fmt::format(" They have to agree {}.", every(period_, "step"))
+                               : fmt::format(" They have to agree {}, and last did in step {}.",
+                                             every(period_, "step"), agreed_before_);
   }
 
   const CellEvidence& cell_;
@@ -152,9 +152,9 @@ Again agreement_since(const CellEvidence& cell, std::int64_t first, Phase phase)
 }
 
 /// The distance between the steps in which ranks agree; 0: they agree at most once, or not
-/// regularly.
+/// regularly. 1: in all of them.
 std::int64_t period_of(const Again& again) {
-  if (again.agreed.size() < 2 || again.apart == 0) return 0;
+  if (again.agreed.size() < 2) return 0;
   const std::int64_t period = again.agreed[1] - again.agreed[0];
   for (std::size_t i = 1; i < again.agreed.size(); ++i) {
     if (again.agreed[i] - again.agreed[i - 1] != period) return 0;
@@ -176,16 +176,19 @@ std::string agreement_again_in_words(const CellEvidence& cell,
   });
   if (found == results.end()) return "";
   const std::int64_t first = found->findings.front().step;
+  const Again after = agreement_since(cell, first, Phase::post_step);
   for (const Phase phase : {Phase::pre_forward, Phase::post_step}) {
-    const Again again = agreement_since(cell, first, phase);
+    const Again again =
+        phase == Phase::post_step ? after : agreement_since(cell, first, Phase::pre_forward);
     const std::int64_t period = period_of(again);
-    if (period < 2) continue;
+    const bool is_averaged_each_time = period == 1 && after.agreed.empty() && after.apart > 0;
+    if (period == 0 || (again.apart == 0 && !is_averaged_each_time)) continue;
     constexpr std::size_t kShown = 4;
     const auto shown = again.agreed.begin() + std::ptrdiff_t(std::min(again.agreed.size(), kShown));
     return fmt::format(
-        "the parameters agree again every {} steps ({} step {}), as with LocalSGD; if that is "
+        "the parameters agree again {} ({} step {}), as with LocalSGD; if that is "
         "meant, watch with --agree-every {}",
-        period, phase == Phase::pre_forward ? "before" : "after",
+        every(period, "step"), phase == Phase::pre_forward ? "before" : "after",
         fmt::join(again.agreed.begin(), shown, ", "), period);
   }
   return "";

@@ -22,4 +22,4 @@ def _period_of(averager):
     """Of the largest groups, if an averager has groups of several sizes."""
     groups = getattr(averager, "period_process_group_dict", None)
     period = list(groups)[-1] if groups else getattr(averager, "period", 0)
-    return period if isinstance(period, int) and period > 1 else 0
+    return period if isinstance(period, int) and period > 0 else 0

@@ -66,7 +66,7 @@ def _agree_every(value, every):
         return 0
     if every != 1:
         _refuse("every", every, "1, since agree_every needs every step")
-    return _whole("agree_every", value, 2, _MOST_STEPS)
+    return _whole("agree_every", value, 1, _MOST_STEPS)
 
 
 def _out(value):

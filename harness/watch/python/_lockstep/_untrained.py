@@ -18,6 +18,7 @@ class Untrained:
         self._torch = torch
         self._facts = {}  # by ordinal of the optimizer
         self._models = {}  # pairs of the parameters that are measured and their sums, by the same
+        self._sums = {}  # of the gradients of models that are alike, in the step before; by the id of a parameter
 
     def facts(self):
         facts = [fact for ordinal, fact in self._facts.items() if ordinal != _NO_OPTIMIZER]
@@ -108,7 +109,17 @@ class Untrained:
                 is_it = len(found) == len(trained) and _have_shapes(found, gone)
             if is_it and _have_gradients(found):
                 likely.append((found, len(trained) - len(others), gone))
+        likely = self._trained_now(likely)
         return likely[0] if len(likely) == 1 else nothing
+
+    def _trained_now(self, likely):
+        """Of several models those whose gradients are not those of the step before: an earlier training may have left
+        one, until its garbage is collected."""
+        if len(likely) < 2:
+            return likely
+        before, self._sums = self._sums, {id(found[0][1]): _sums_of_gradients(found) for found, _, _ in likely}
+        return [one for one in likely
+                if before.get(id(one[0][0][1])) not in (None, self._sums[id(one[0][0][1])])]
 
 
 def _is_sharded(tensor):
@@ -120,8 +131,12 @@ def _have_shapes(found, tensors):
     return Counter(tuple(tensor.shape) for tensor in tensors) <= Counter(tuple(tensor.shape) for _, tensor in found)
 
 
+def _sums_of_gradients(found):
+    return [_sum_of(tensor.grad) for _, tensor in found[:_MOST_MEASURED]]
+
+
 def _have_gradients(found):
-    return any(_sum_of(tensor.grad) != 0 for _, tensor in found[:_MOST_MEASURED])
+    return any(_sums_of_gradients(found))
 
 
 def _sum_of(tensor):

@@ -29,6 +29,7 @@ class _Wrapper:
         self.first = self.last = 0  # steps in which it reduced nothing
         self.is_silent = False  # so was the present one
         self.is_over = False  # it reduced something since then
+        self.is_repeated = False  # it did so between two of these steps
         self.reason = self.place = ""
         self.inside = frozenset()  # ids of its modules, while the probe looks
         self.forwards = []  # of its own, that the probe saw: whether in no_sync, and the place
@@ -59,7 +60,8 @@ class _Wrapper:
         self.is_silent = bool(is_silent) or self.has_left_out()
         if not self.is_silent:
             self.is_over = bool(self.first)
-        elif not self.is_over or not self.reason:  # else it reduces now and then
+        else:
+            self.is_repeated |= self.is_over
             self.first, self.last, self.is_over = self.begins_at(step), step, False
 
     def names_of_own(self, parameters):
@@ -216,6 +218,7 @@ class Wrappers:
         """Of the steps so far; last step 0: it goes on."""
         return [{**fact, "first_step": wrapper.first if wrapper else 1,
                  "last_step": wrapper.last if wrapper and wrapper.is_over else 0,
+                 "is_repeated": bool(wrapper and wrapper.is_repeated),
                  "is_evaluated": bool(wrapper and fact["reason"] == "bypassed" and wrapper.is_evaluated())}
                 for fact, wrapper in self._facts]
 

@@ -35,7 +35,7 @@ def watch(out=None, every=1, start=1, until=None, tensors=None, ignore=None, rep
     replicas     "tp=2": every 2 ranks in a row hold other parts of the tensors
     data         True: also observes which samples each rank sees
     also         some of "buffers", "optimizer-state", "random-state", "micro-batches"
-    agree_every  ranks may differ between, if they agree in one of so many steps
+    agree_every  ranks may differ after a step, if they agree before one of so many
     keep         MiB of values that each rank stores, once a report finds that ranks differ
     store_first  steps whose values are stored as well, as far as `keep` allows, so that `lockstep diff` is
                  exact there
