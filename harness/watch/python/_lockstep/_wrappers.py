@@ -1,5 +1,5 @@
-"""Parameters whose gradients no wrapper reduces: DistributedDataParallel was bypassed, or does not know of them.
-Reads torch's wrappers and changes none; only once nothing was reduced in a step, the next forward passes are
+"""Parameters whose gradients no wrapper reduces: DistributedDataParallel or DeepSpeed's engine was bypassed, or does not
+know of them. Reads the wrappers and changes none; only once nothing was reduced in a step, the next forward passes are
 looked at."""
 
 import copy
@@ -16,16 +16,15 @@ _MOST_ELEMENTS = 2**24  # of gradients, to ask a reducer for its parameters: it 
 
 
 class _Wrapper:
-    """A DistributedDataParallel. `owned`: ids of its parameters when it was made; `ignored`: of those that it is to
-    leave out."""
+    """What reduces the gradients of the module inside. `owned`: ids of its parameters when it was made; `ignored`: of
+    those that it is to leave out."""
 
-    def __init__(self, ddp, made_at=""):
-        self.reference, self.module = weakref.ref(ddp), weakref.ref(ddp.module)
+    def __init__(self, wrapper, made_at, ranks):
+        self.reference, self.module = weakref.ref(wrapper), weakref.ref(wrapper.module)
         self.made_at = made_at
-        self.ranks = _ranks_of(ddp)
-        self.owned = {id(parameter) for parameter in getattr(ddp, "_module_parameters", ddp.module.parameters())}
-        names = getattr(ddp, "parameters_to_ignore", ())
-        self.ignored = {id(parameter) for name, parameter in ddp.module.named_parameters() if name in names}
+        self.ranks = ranks
+        self.owned = {id(parameter) for parameter in wrapper.module.parameters()}
+        self.ignored = set()
         self.first = self.last = 0  # steps in which it reduced nothing
         self.is_silent = False  # so was the present one
         self.is_over = False  # it reduced something since then
@@ -37,27 +36,9 @@ class _Wrapper:
         self.has_evaluated = False  # a forward pass of its own without gradients, that the probe saw
         self.probes = 0  # steps whose forward passes were looked at
 
-    def begins_at(self, step):
-        """The first step in which it reduced nothing, if it was seen in `step`. Before the first one collectives make
-        the model equal; the reducer counts the forward passes that it reduces, but for the last one, so the first
-        step may be one of these."""
-        if self.first or step > 2 or self.has_left_out():
-            return self.first or step
-        try:
-            counted = self.reference().logger._get_ddp_logging_data().ints_map.get("iteration", 0)
-        except Exception:  # of private functions of torch
-            return step
-        return step if counted else 1
-
-    def has_left_out(self):
-        """Whether its last forward pass was one without a reduction, or there was none."""
-        ddp = self.reference()
-        return ddp is None or not (getattr(ddp, "_lazy_init_ran", True)
-                                   and getattr(ddp, "require_forward_param_sync", True))
-
     def look(self, step, is_silent):
         """Of a step that begins. `is_silent`: None: unknown, as in the first step."""
-        self.is_silent = bool(is_silent) or self.has_left_out()
+        self.is_silent = self.has_left_out() or bool(is_silent)
         if not self.is_silent:
             self.is_over = bool(self.first)
         else:
@@ -86,26 +67,89 @@ class _Wrapper:
 
     def is_evaluated(self):
         """Whether its forward was called without gradients while it reduced nothing, as far as known."""
-        return self.has_evaluated or self.first == 1 and getattr(self.reference(), "_lazy_init_ran", False)
+        return self.has_evaluated
 
     def see_forward(self, module, active, has_gradients):
-        """`active`: the wrapper whose forward is running; None: none is."""
-        ddp = self.reference()
+        """`active`: the DistributedDataParallel whose forward is running; None: none is."""
+        wrapper = self.reference()
         if not has_gradients:
-            self.has_evaluated |= ddp is not None and module is ddp
-        elif ddp is not None and module is ddp:
+            self.has_evaluated |= wrapper is not None and module is wrapper
+        elif wrapper is not None and module is wrapper:
             if len(self.forwards) < _MOST_FORWARDS:
-                self.forwards.append((not ddp.require_backward_grad_sync, place_of_caller()))
+                self.forwards.append((self.is_in_no_sync(wrapper), place_of_caller()))
         elif self.bypass is None and active is None and id(module) in self.inside:
             self.bypass = place_of_caller(self.inside)
 
     def classify(self):
         """What the forward passes of a step say that reduced nothing."""
-        ddp = self.reference()
-        if not self.forwards and (self.bypass is not None or not getattr(ddp, "_lazy_init_ran", True)):
+        if not self.forwards and (self.bypass is not None or self.has_never_run()):
             self.reason, self.place = "bypassed", self.bypass or ""
         elif self.forwards and all(is_in_no_sync for is_in_no_sync, _ in self.forwards):
             self.reason, self.place = "no_sync", self.forwards[0][1]
+
+
+class _Ddp(_Wrapper):
+    name = "DDP"
+
+    def __init__(self, ddp, made_at=""):
+        super().__init__(ddp, made_at, _ranks_of(ddp))
+        self.owned = {id(parameter) for parameter in getattr(ddp, "_module_parameters", ddp.module.parameters())}
+        names = getattr(ddp, "parameters_to_ignore", ())
+        self.ignored = {id(parameter) for name, parameter in ddp.module.named_parameters() if name in names}
+
+    def begins_at(self, step):
+        """The first step in which it reduced nothing, if it was seen in `step`. Before the first one collectives make
+        the model equal; the reducer counts the forward passes that it reduces, but for the last one, so the first
+        step may be one of these."""
+        if self.first or step > 2 or self.has_left_out():
+            return self.first or step
+        try:
+            counted = self.reference().logger._get_ddp_logging_data().ints_map.get("iteration", 0)
+        except Exception:  # of private functions of torch
+            return step
+        return step if counted else 1
+
+    def has_left_out(self):
+        """Whether its last forward pass was one without a reduction, or there was none."""
+        ddp = self.reference()
+        return ddp is None or not (getattr(ddp, "_lazy_init_ran", True)
+                                   and getattr(ddp, "require_forward_param_sync", True))
+
+    def has_never_run(self):
+        return not getattr(self.reference(), "_lazy_init_ran", True)
+
+    def is_evaluated(self):
+        return self.has_evaluated or self.first == 1 and getattr(self.reference(), "_lazy_init_ran", False)
+
+    @staticmethod
+    def is_in_no_sync(ddp):
+        return not ddp.require_backward_grad_sync
+
+
+class _Engine(_Wrapper):
+    """DeepSpeed's. It counts its steps after that of its optimizer, so it has counted none in the first one."""
+
+    name = "DeepSpeed"
+
+    def __init__(self, engine):
+        super().__init__(engine, "", getattr(engine, "dp_world_size", 0))
+        self._counted = None
+
+    def begins_at(self, step):
+        return self.first or (1 if self.has_never_run() else step)
+
+    def has_left_out(self):
+        engine, before = self.reference(), self._counted
+        if engine is not None:  # one of a pipeline counts whole steps alone
+            self._counted = getattr(engine, "global_steps", 0) + getattr(engine, "micro_steps", 0)
+        return self._counted == before
+
+    def has_never_run(self):
+        return self._counted == 0
+
+    @staticmethod
+    def is_in_no_sync(engine):
+        return getattr(engine, "inside_no_sync_ctxt", False)
 
 
 def _ranks_of(ddp):
@@ -123,7 +167,7 @@ def note_made(ddp):
     """A DistributedDataParallel was made. Raises nothing."""
     try:
         _made[:] = [wrapper for wrapper in _made if wrapper.module() is not None]
-        _made.append(_Wrapper(ddp, place_of_caller()))
+        _made.append(_Ddp(ddp, place_of_caller()))
     except Exception:  # of a subclass with odd attributes, or a folder that is gone
         pass
 
@@ -172,10 +216,8 @@ class Wrappers:
         found = [copy.copy(made) for made in _made if made not in self._taken]
         self._taken.update(_made)
         known = {id(wrapper.reference()) for wrapper in self._wrappers + found}
-        ddp_type = type_of("torch.nn.parallel.distributed", "DistributedDataParallel")
-        for ddp in objects_of(ddp_type) if ddp_type is not None else []:
-            if id(ddp) not in known and getattr(ddp, "module", None) is not None:
-                found.append(_Wrapper(ddp))
+        for wrapped, made in ((_ddps(), _Ddp), (_engines_of_deepspeed(), _Engine)):
+            found += [made(one) for one in wrapped if id(one) not in known and getattr(one, "module", None) is not None]
         if found and self._has_others():
             self._wrappers += [one for one in found if one.ranks > 0 and one.module() is not None]
 
@@ -249,9 +291,10 @@ class Wrappers:
                 continue  # it was made again
             own = wrapper.names_of_own(parameters)
             if wrapper.ranks == 1:
-                facts.append(_fact("group_of_one", own, wrapper.made_at))
+                facts.append(_fact("group_of_one", own, wrapper.made_at, engine=wrapper.name))
             elif wrapper.first and wrapper.reason:
-                facts.append(_fact(wrapper.reason, own, wrapper.place, wrapper))
+                facts.append(_fact(wrapper.reason, own, wrapper.place, wrapper, wrapper.name))
+        living = [wrapper for wrapper in living if isinstance(wrapper, _Ddp)]
         return facts + self._facts_of_unknown(parameters, living) if living else facts
 
     def _facts_of_unknown(self, parameters, living):
@@ -307,6 +350,11 @@ def _shards_with(trained):
     types = [type_of("torch.distributed.fsdp", name) for name in ("FSDPModule", "FullyShardedDataParallel")]
     modules = [module for one in types if one is not None for module in objects_of(one)]
     return modules if not trained.isdisjoint(_ids_in(modules)) else []
+
+
+def _ddps():
+    ddp = type_of("torch.nn.parallel.distributed", "DistributedDataParallel")
+    return objects_of(ddp) if ddp is not None else []
 
 
 def _engines_of_deepspeed():
