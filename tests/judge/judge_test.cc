@@ -134,7 +134,13 @@ TEST(Agreement, WhereARankStoppedLookingIsUndecided) {
   files.add(0, 2, "w", {1});
   const ClaimResult result = judge_one(kAgree, files.write());
   EXPECT_EQ(result.verdict, Verdict::undecided);
-  EXPECT_THAT(result.reason, HasSubstr("w in step 2 was not observed on every rank"));
+  EXPECT_THAT(result.reason, HasSubstr("w in step 2 was not observed on rank 1"));
+}
+
+TEST(Agreement, NamesRanksThatNeverObservedAny) {
+  LiteralEvidence files(4);
+  for (const int rank : {0, 2}) files.add(rank, 1, "w", {1});
+  EXPECT_EQ(judge_one(kAgree, files.write()).reason, "ranks 1,3 observed none of the gradients");
 }
 
 TEST(Agreement, IsFoundFromDigestAloneWhenValuesAreLost) {

@@ -665,7 +665,7 @@ TEST(JudgedJob, WhoseRanksFinishedAfterDifferentStepsIsUndecided) {
   job.observe_gradient(0, 7);
   job.observe_parameter(0, 7);
   job.write();
-  EXPECT_EQ(job.judged().results[0].reason, "w in step 7 was not observed on every rank");
+  EXPECT_EQ(job.judged().results[0].reason, "w in step 7 was not observed on rank 1");
   EXPECT_EQ(job.judged().results[1].verdict, Verdict::undecided);
 }
 
@@ -741,7 +741,7 @@ TEST(JudgedJob, TellsUntilWhenATensorWasComparedThatNobodyTrainsAnyMore) {
 TEST(JudgedJob, IsUndecidedIfATensorEndsInDifferentStepsOrAgainstItsPlan) {
   for (const IndexUse use : {IndexUse::believed, IndexUse::checked, IndexUse::ignored}) {
     EXPECT_EQ(judged_with_end(10, use).results[0].reason,
-              "v in step 20 was not observed on every rank");
+              "v in step 20 was not observed on rank 1");
     EXPECT_EQ(judged_with_end(20, use, 57).results[0].reason,
               "no rank observed v after step 20 of 57");
   }
@@ -771,7 +771,7 @@ TEST(JudgedJob, WithARankThatFellSilentIsUndecided) {
     job.record().exits[static_cast<std::size_t>(rank)].step = 1000;
   }
   job.write();
-  EXPECT_EQ(job.judged().results[0].reason, "w in step 6 was not observed on every rank");
+  EXPECT_EQ(job.judged().results[0].reason, "w in step 6 was not observed on rank 1");
 }
 
 TEST(JudgedJob, WhoseRanksAllFellSilentIsUndecided) {

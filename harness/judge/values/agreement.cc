@@ -89,7 +89,7 @@ std::string obstacle(const HeldTensor& place, const ExpectedHolders& holders,
                      const std::set<std::string>& others) {
   const ObservedTensor& any = *place.tensor;
   if (!holders.are_all_in(place)) {
-    return fmt::format("{} in step {} was not observed on every rank", any.name, place.step);
+    return holders.missing_in_words(place);
   }
   if (place.holders.size() < 2 || is_comparable(place) || is_undefined(any)) return "";
   if (others.contains(any.name)) return "";

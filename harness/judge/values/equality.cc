@@ -18,6 +18,7 @@
 #include "harness/judge/values/equality_finding.h"
 #include "harness/judge/values/shards.h"
 #include "harness/judge/values/tensor_comparison.h"
+#include "reports/record/mismatch_table.h"
 
 namespace lockstep {
 
@@ -148,7 +149,12 @@ struct Seen {
 std::string missing_of(const Observation& whole, const Seen& seen, int processes) {
   const bool is_for_all = seen.ranks.empty() || seen.has_copies;
   if (is_for_all && static_cast<int>(seen.ranks.size()) != processes) {
-    return fmt::format("{} in step {} was not observed on every rank", whole.name, whole.step);
+    std::vector<int> missing;
+    for (int rank = 0; rank < processes; ++rank) {
+      if (!seen.ranks.contains(rank)) missing.push_back(rank);
+    }
+    return fmt::format("{} in step {} was not observed on {}", whole.name, whole.step,
+                       seen.ranks.empty() ? "any rank" : ranks_in_words(missing));
   }
   const auto gap = first_gap(whole, seen.parts);
   if (!gap || seen.parts.empty()) return "";

@@ -6,10 +6,12 @@
 #include <deque>
 #include <iterator>
 #include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 
 #include "harness/judge/evidence/observations.h"
+#include "reports/record/mismatch_table.h"
 
 namespace lockstep {
 
@@ -247,6 +249,21 @@ std::size_t ExpectedHolders::joined_without(const HeldTensor& place) const {
     if (is_absent && has_joined(cell_.joined, rank, place.step)) ++count;
   }
   return count;
+}
+
+std::string ExpectedHolders::missing_in_words(const HeldTensor& place) const {
+  std::vector<int> missing;
+  for (int rank = 0; rank < processes_ && is_everywhere(*place.tensor); ++rank) {
+    const bool is_absent = !place.holders.contains(rank);
+    if (is_absent && !has_joined(cell_.joined, rank, place.step)) missing.push_back(rank);
+  }
+  const bool have_ever =
+      std::ranges::any_of(missing, [this](int rank) { return observing_.contains(rank); });
+  if (!missing.empty() && !have_ever) {
+    return fmt::format("{} observed none of the {}", ranks_in_words(missing), plural(kind_));
+  }
+  return fmt::format("{} in step {} was not observed on {}", place.tensor->name, place.step,
+                     missing.empty() ? "every rank of its group" : ranks_in_words(missing));
 }
 
 bool ExpectedHolders::may_be_compared(const HeldTensor& place) const {

@@ -130,6 +130,10 @@ class ExpectedHolders {
 
   bool are_all_in(const HeldTensor& place) const;
 
+  /// Requires: they are not. "w in step 7 was not observed on rank 1"; of ranks that never observed
+  /// any tensor of the claim "rank 2 observed none of the parameters".
+  std::string missing_in_words(const HeldTensor& place) const;
+
   /// Whether one rank alone ever held a tensor of all ranks, of which each observes others.
   bool is_of_one_rank(const HeldTensor& place) const;
 

@@ -81,8 +81,7 @@ class PeriodicAgreementFold : public ClaimFold {
 
   void note_if_missing(const HeldTensor& tensor, std::int64_t step) {
     if (step >= first_open_ || !reason_.empty() || holders_.are_all_in(tensor)) return;
-    reason_ =
-        fmt::format("{} in step {} was not observed on every rank", tensor.tensor->name, step);
+    reason_ = holders_.missing_in_words(tensor);
   }
 
   void add(const StepView& step, const HeldTensors& tensors) {

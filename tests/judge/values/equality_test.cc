@@ -134,7 +134,7 @@ TEST(Equality, WhereARankStoppedLookingIsUndecided) {
   pair.files.add(0, 1, "w", {1});
   const ClaimResult result = pair.judged();
   EXPECT_EQ(result.verdict, Verdict::undecided);
-  EXPECT_THAT(result.reason, HasSubstr("w in step 1 was not observed on every rank"));
+  EXPECT_THAT(result.reason, HasSubstr("w in step 1 was not observed on rank 1"));
 }
 
 TEST(Equality, WhereNeitherSideHasAValueNothingWasCompared) {
@@ -870,7 +870,7 @@ TEST(Equality, OfCopiesNeedsEveryRank) {
   Pair groups(3);
   groups.expected.add(0, 1, "w", {1});
   for (int rank = 0; rank < 2; ++rank) groups.files.add(rank, 1, "w", {1}).replica_group = "a";
-  EXPECT_EQ(groups.judged().reason, "w in step 1 was not observed on every rank");
+  EXPECT_EQ(groups.judged().reason, "w in step 1 was not observed on rank 2");
 
   Pair halves(4);
   halves.expected.add(0, 1, "w", {1, 2});
@@ -879,7 +879,7 @@ TEST(Equality, OfCopiesNeedsEveryRank) {
         .add_shard(rank, 1, "w", {1.0F + static_cast<float>(rank % 2)}, {2}, {rank % 2}, {1})
         .replica_group = "";
   }
-  EXPECT_EQ(halves.judged().reason, "w in step 1 was not observed on every rank");
+  EXPECT_EQ(halves.judged().reason, "w in step 1 was not observed on rank 3");
 }
 
 TEST(Equality, OfAShardBesideAWholeTensorIsWithBoth) {

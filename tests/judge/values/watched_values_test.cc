@@ -593,7 +593,7 @@ TEST(JoinedRanks, NeedNotHaveTheStepsThatTheyDoNotTrain) {
   for (const Claim& claim : {kAgree, kParametersAgree}) {
     EXPECT_EQ(judge_joined(claim, 0, joined).verdict, Verdict::holds);
     EXPECT_EQ(judge_joined(claim, 0, {{{2}, 2, 0}}).verdict, Verdict::holds) << "until the end";
-    EXPECT_EQ(judge_joined(claim, 0, {}).reason, "w in step 3 was not observed on every rank");
+    EXPECT_EQ(judge_joined(claim, 0, {}).reason, "w in step 3 was not observed on rank 2");
     EXPECT_EQ(judge_joined(claim, 0, {{{1}, 2, 4}}).verdict, Verdict::undecided) << "another rank";
     EXPECT_EQ(judge_joined(claim, 0, {{{2}, 3, 4}}).verdict, Verdict::undecided) << "other steps";
   }
