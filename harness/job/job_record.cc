@@ -256,9 +256,9 @@ void take_exits(JobRecord& job, const fs::path& files, const std::map<int, RankF
 }
 
 void take_stall(JobRecord& job, const Stall& stall) {
-  const bool hangs = stall.is_open && !stall.is_over;
+  const bool hangs = stall.has_waiting() && !stall.is_over;
   add_stall(stall, hangs, job.exits);
-  if (hangs && job.elsewhere.empty()) job.claims.push_back(collectives_match());
+  if (hangs && stall.is_open && job.elsewhere.empty()) job.claims.push_back(collectives_match());
 }
 
 }  // namespace

@@ -129,10 +129,10 @@ void add_stalls(JobRecord& job) {
       stalls.push_back(std::move(*stall));
     }
   }
-  const bool hangs =
-      std::any_of(stalls.begin(), stalls.end(), [](const Stall& stall) { return stall.is_open; });
+  const bool hangs = std::ranges::any_of(stalls, &Stall::has_waiting);
+  const bool is_open = std::ranges::any_of(stalls, &Stall::is_open);
   for (const Stall& stall : stalls) add_stall(stall, hangs, job.exits);
-  if (hangs && job.elsewhere.empty()) job.claims.push_back(collectives_match());
+  if (is_open && job.elsewhere.empty()) job.claims.push_back(collectives_match());
 }
 
 /// Two machines with other torches may compute other numbers.

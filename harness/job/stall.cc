@@ -219,6 +219,8 @@ void add_rank(int rank, const WatchedProgress& progress, const fs::path& folder,
   if (told.state == StalledState::answered) {
     told.place = answer->place;
     told.stack = answer->stack;
+    // A rank that exchanges messages makes a kind of progress that is not counted.
+    told.awaits_message = answer->awaits_message && answer->stands_s >= stall.limit_s / 2;
   }
   told.collectives = counts_of(progress);
   stall.is_open = stall.is_open || (answer && answer->is_open());
@@ -253,7 +255,7 @@ Stall record_stall(const fs::path& folder, std::uint32_t request, double limit_s
 /// such as that of imports and compilers, nothing follows.
 bool explains_an_end(const Stall& stall) {
   const bool has_begun = std::ranges::any_of(stall.ranks, &StalledRank::steps);
-  return !stall.is_over && (stall.is_open || has_begun);
+  return !stall.is_over && (stall.has_waiting() || has_begun);
 }
 
 namespace {
@@ -278,6 +280,7 @@ void set_hung(const Stall& stall, const StalledRank& rank, RankExit& end) {
   end.cause = cause_of(rank.state);
   end.place = line_of(rank);
   if (end.cause != ExitCause::no_progress) return;
+  end.awaits_message = rank.awaits_message;
   end.ended_ns = stall.seen_ns;
   end.limit_s = stall.limit_s;
 }

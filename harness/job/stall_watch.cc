@@ -75,7 +75,7 @@ bool StallWatch::is_due(double idle_s) const {
 /// have made progress.
 bool StallWatch::is_known() const {
   if (!stall_) return false;
-  const bool was_pause = !stall_->is_open && seconds_since(recorded_) >= limit_s_;
+  const bool was_pause = !stall_->has_waiting() && seconds_since(recorded_) >= limit_s_;
   return moved_ < recorded_ && !was_pause;
 }
 
@@ -114,7 +114,7 @@ std::optional<Stall> StallWatch::look() {
   has_failed_ = false;
   at_stall_ = progress_;
   recorded_ = Clock::now();
-  return was_told && !stall_->is_open ? std::nullopt : stall_;
+  return was_told && !stall_->has_waiting() ? std::nullopt : stall_;
 }
 
 }  // namespace lockstep

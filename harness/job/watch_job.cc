@@ -235,13 +235,13 @@ class Meanwhile {
     process_.terminate();
   }
 
-  /// Whether ranks of another machine, in the shared folder, wait in a collective.
+  /// Whether ranks of another machine, in the shared folder, wait for others.
   bool has_hung_elsewhere() const {
     if (request_.node.empty()) return false;
     std::error_code missing;
     for (const auto& entry : fs::directory_iterator(folder_.parent_path(), missing)) {
       const auto stall = read_stall(entry.path() / run_.jobs[0].folder);
-      if (stall && stall->is_open && !stall->is_over) return true;
+      if (stall && stall->has_waiting() && !stall->is_over) return true;
     }
     return false;
   }

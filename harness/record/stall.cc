@@ -1,5 +1,6 @@
 #include "harness/record/stall.h"
 
+#include <algorithm>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -30,6 +31,7 @@ StalledRank rank_in(const Json& json) {
   StalledRank rank{whole_number<int>(json, "rank"), *state,
                    whole_number<std::int64_t>(json, "steps"),
                    mask_secrets(json.at("place").get<std::string>())};
+  rank.awaits_message = json.at("awaits_message");
   rank.collectives = whole_numbers<std::int64_t>(json, "collectives");
   rank.stack = stack_in(json.at("stack"));
   return rank;
@@ -58,6 +60,10 @@ Stall stall_in(const Json& json) {
 
 }  // namespace
 
+bool Stall::has_waiting() const {
+  return is_open || std::ranges::any_of(ranks, &StalledRank::awaits_message);
+}
+
 void write_stall(const fs::path& folder, const Stall& stall) {
   Json ranks = Json::array();
   for (const StalledRank& one : stall.ranks) {
@@ -65,6 +71,7 @@ void write_stall(const fs::path& folder, const Stall& stall) {
                      {"state", name(one.state)},
                      {"steps", one.steps},
                      {"place", one.place},
+                     {"awaits_message", one.awaits_message},
                      {"collectives", one.collectives},
                      {"stack", one.stack}});
   }

@@ -36,6 +36,7 @@ struct StalledRank {
   /// -1: unknown.
   std::vector<std::int64_t> collectives = {};
   std::vector<std::string> stack = {};  ///< of its main thread, innermost first; empty: unknown
+  bool awaits_message = false;          ///< from another rank, in a call from point to point
 };
 
 /// A time in which no rank of a job made progress on a machine: `stall.json` in the job's folder.
@@ -48,6 +49,9 @@ struct Stall {
   bool is_open = false;                 ///< a rank is in a collective that it has not left
   bool is_over = false;                 ///< ranks made progress again
   std::vector<StalledRank> ranks = {};  ///< of this machine, and those that never came, ascending
+
+  /// Whether a rank waits for another one, in a collective or for a message.
+  bool has_waiting() const;
 };
 
 /// Throws Error (usage).

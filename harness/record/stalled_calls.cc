@@ -53,6 +53,8 @@ Collective call_in(const Json& json, std::int64_t now) {
 StallAnswer answer_in(const Json& json, std::int64_t now) {
   StallAnswer answer;
   answer.is_joining = json.at("is_joining");
+  answer.awaits_message = json.at("awaits_message");
+  answer.stands_s = json.at("stands_s");
   const Json& threads = json.at("threads");
   answer.place = place_in(threads);
   if (!threads.empty()) answer.stack = stack_in(threads[0].at("stack"));

@@ -14,6 +14,8 @@ namespace lockstep {
 /// What the hook of a rank answered when it was asked where it is.
 struct StallAnswer {
   bool is_joining = false;              ///< it is in the rendezvous of the world
+  bool awaits_message = false;          ///< from another rank, in a call from point to point
+  double stands_s = 0;                  ///< so long its main thread has stood in this place
   std::string place;                    ///< "load_next_batch, train.py:6"; empty: unknown
   std::vector<std::string> stack = {};  ///< of the main thread, innermost first
   std::map<std::string, std::vector<int>> groups;    ///< ranks, by title

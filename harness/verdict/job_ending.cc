@@ -173,6 +173,53 @@ std::string sentence_of(const CollectiveMismatch& missed) {
   return text;
 }
 
+/// "ranks 0,3 wait for messages (train.py:7)"; by place: "rank 0 waits for a message (train.py:7),
+/// rank 3 (eval.py:9)".
+std::string messages_in_words(const CellFacts& facts, const std::vector<int>& waiting) {
+  std::map<std::string, std::vector<int>> by_place;
+  for (const int rank : waiting) by_place[exit_of(*facts.exits, rank)->place].push_back(rank);
+  std::vector<std::pair<std::vector<int>, std::string>> by_rank;
+  for (auto& [place, ranks] : by_place) by_rank.emplace_back(ranks, place);
+  std::ranges::sort(by_rank);
+  const std::size_t shown = std::min(by_rank.size(), kMostCalls);
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < shown; ++i) {
+    const auto& [ranks, place] = by_rank[i];
+    words.push_back(
+        fmt::format("{}{}{}", ranks_in_words(ranks),
+                    i > 0 ? "" : verb(ranks, " waits for a message", " wait for messages"),
+                    in_brackets(place)));
+  }
+  if (by_rank.size() > shown) words.emplace_back("others elsewhere");
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+/// Ranks that stand still, by whether they wait for a message.
+std::pair<std::vector<int>, std::vector<int>> still_in(const CellFacts& facts) {
+  std::pair<std::vector<int>, std::vector<int>> still;  // waiting, and the others
+  for (const RankExit& end : *facts.exits) {
+    if (end.cause != ExitCause::no_progress) continue;
+    (end.awaits_message ? still.first : still.second).push_back(end.rank);
+  }
+  return still;
+}
+
+/// Of a collective whose missing ranks wait for messages themselves: the ranks that wait for
+/// nothing, and so for which all wait; empty: there are none.
+std::vector<int> behind_messages(const CellFacts& facts, const CollectiveMismatch& missed) {
+  const auto [waiting, others] = still_in(facts);
+  const bool all_wait =
+      std::ranges::all_of(missed.culprits, [&](int rank) { return is_among(waiting, rank); });
+  std::vector<int> behind;
+  for (const int rank : others) {
+    const bool is_in_collective = std::ranges::any_of(
+        facts.analysis.open,
+        [&](const CollectiveMismatch& open) { return is_among(open.waiting, rank); });
+    if (all_wait && !is_in_collective && !is_among(missed.waiting, rank)) behind.push_back(rank);
+  }
+  return behind;
+}
+
 std::string mismatch_in_words(const CellFacts& facts, const CollectiveMismatch& missed) {
   if (missed.fault == MismatchFault::not_started && !missed.culprits.empty()) {
     return never_joined(facts, missed);
@@ -180,6 +227,11 @@ std::string mismatch_in_words(const CellFacts& facts, const CollectiveMismatch& 
   const auto circle = circle_of(facts, missed);
   if (circle.size() > 1) return circle_in_words(circle);
   if (missed.fault == MismatchFault::missing && !missed.culprits.empty()) {
+    const std::vector<int> behind = behind_messages(facts, missed);
+    if (!behind.empty()) {
+      return fmt::format("{}; {}; {}", absent_in_words(facts, behind),
+                         messages_in_words(facts, missed.culprits), waiting_in_words(missed));
+    }
     const std::string waiting = waiting_in_words(missed);
     return absent_in_words(facts, missed.culprits) + (waiting.empty() ? "" : "; " + waiting);
   }
@@ -220,6 +272,15 @@ Symptom hung(const CellFacts& facts, const std::string& why, std::int64_t wrong_
       fmt::format("hang in step {}{}: {}", step, after_wrong_step(wrong_step, step), why));
 }
 
+/// "rank 1 is in load_batch (train.py:53); rank 0 waits for a message (train.py:72)".
+std::string standing_in_words(const CellFacts& facts, const std::vector<int>& still) {
+  const auto [waiting, others] = still_in(facts);
+  if (waiting.empty()) return absent_in_words(facts, still);
+  const std::string messages = messages_in_words(facts, waiting);
+  return others.empty() ? messages + ", and no rank sends one"
+                        : fmt::format("{}; {}", absent_in_words(facts, others), messages);
+}
+
 /// Of ranks that stand still, or whose processes were stopped, in no collective that is known.
 Symptom hung_alone(const CellFacts& facts, std::int64_t wrong_step) {
   std::vector<int> stopped;
@@ -228,7 +289,7 @@ Symptom hung_alone(const CellFacts& facts, std::int64_t wrong_step) {
     if (end->cause == ExitCause::stopped) stopped.push_back(end->rank);
     if (stands_still(*end)) still.push_back(end->rank);
   }
-  if (stopped.empty()) return hung(facts, absent_in_words(facts, still), wrong_step);
+  if (stopped.empty()) return hung(facts, standing_in_words(facts, still), wrong_step);
   std::string why =
       fmt::format("the {} of {} {} stopped by a signal", verb(stopped, "process", "processes"),
                   ranks_in_words(stopped), verb(stopped, "was", "were"));

@@ -112,6 +112,7 @@ struct RankExit {
   /// Of `error`, or where it hangs, in the user's code: "train.py:31"; empty: unknown.
   std::string place = {};
   StepPart during = StepPart::unknown;  ///< of `error`, in a watched job
+  bool awaits_message = false;          ///< it hangs in a call from point to point
   /// Where it was, innermost first: "forward, model.py:31"; empty: unknown. Of a watched job.
   std::vector<std::string> stack = {};
   /// The most memory of the process until its last step began, if a signal ended it; absent:

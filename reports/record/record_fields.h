@@ -162,13 +162,13 @@ struct Fields<RankExit> {
       field("code", &RankExit::code), field("order", &RankExit::order),
       field("step", &RankExit::step), field("is_after_step", &RankExit::is_after_step),
       field("place", &RankExit::place), field("during", &RankExit::during),
-      field("stack", &RankExit::stack), field("peak_bytes", &RankExit::peak_bytes),
-      field("error", &RankExit::error), field("detail", &RankExit::detail),
-      field("last_output", &RankExit::last_output), field("line", &RankExit::line),
-      field("step_s", &RankExit::step_s), field("ended_ns", &RankExit::ended_ns),
-      field("limit_s", &RankExit::limit_s), field("step_began_ns", &RankExit::step_began_ns),
-      field("rendezvous", &RankExit::rendezvous), field("rows", &RankExit::rows),
-      field("cause", &RankExit::cause));
+      field("awaits_message", &RankExit::awaits_message), field("stack", &RankExit::stack),
+      field("peak_bytes", &RankExit::peak_bytes), field("error", &RankExit::error),
+      field("detail", &RankExit::detail), field("last_output", &RankExit::last_output),
+      field("line", &RankExit::line), field("step_s", &RankExit::step_s),
+      field("ended_ns", &RankExit::ended_ns), field("limit_s", &RankExit::limit_s),
+      field("step_began_ns", &RankExit::step_began_ns), field("rendezvous", &RankExit::rendezvous),
+      field("rows", &RankExit::rows), field("cause", &RankExit::cause));
 };
 
 template <>

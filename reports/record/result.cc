@@ -211,7 +211,9 @@ bool has_hung(const JobRecord& job) {
       std::any_of(job.exits.begin(), job.exits.end(),
                   [](const RankExit& end) { return end.cause == ExitCause::no_progress; });
   if (!job.elsewhere.empty()) return stands_still;  // the rank at fault may be there
-  return stands_still && job.mismatch && verdict_of(job) == Verdict::violated;
+  const bool is_waited_for =
+      job.mismatch || std::ranges::any_of(job.exits, &RankExit::awaits_message);
+  return stands_still && is_waited_for && verdict_of(job) == Verdict::violated;
 }
 
 const Finding* first_fault_of_values(const JobRecord& job) {

@@ -36,7 +36,8 @@ const Finding* first_not_finite(const JobRecord& job);
 /// The first difference, or what became not finite, whichever is earlier; in one step, the latter.
 const Finding* first_fault_of_values(const JobRecord& job);
 
-/// Whether ranks of a judged job waited in a collective for others that did not come.
+/// Whether ranks of a judged job waited, in a collective or for a message, for others that did not
+/// come.
 bool has_hung(const JobRecord& job);
 
 /// That of an exit status, in the words of a verdict: "holds"; "nothing compared".

@@ -242,7 +242,8 @@ std::string literal_facts() {
 std::string literal_elsewhere() { return R"({"process": 4711, "step": 3})"; }
 
 std::string literal_answer() {
-  return R"({"request": 3, "is_joining": true, "groups": [{"title": "world", "ranks": [0, 1],)"
+  return R"({"request": 3, "is_joining": true, "awaits_message": false, "stands_s": 3.5,)"
+         R"( "groups": [{"title": "world", "ranks": [0, 1],)"
          R"("first": 1}, {"title": "1 tp", "ranks": [0], "first": 1}], "calls": [{"group": "world",)"
          R"("number": 1, "operation": "allreduce", "dtype": "float", "shape": "[4]", "tensors": 1,)"
          R"("elements": 4, "is_complete": true, "age_ns": 5, "site": "train.py:6", "step": 2},)"

@@ -403,6 +403,8 @@ Work stall_of_ranks(const fs::path& folder, int n) {
     const Json answer = {
         {"request", 0},
         {"is_joining", false},
+        {"awaits_message", false},
+        {"stands_s", 0.5},
         {"threads", Json::array()},
         {"calls", calls},
         {"groups",

@@ -119,6 +119,8 @@ class StoredJob {
     const Json answer = {
         {"request", 1},
         {"is_joining", false},
+        {"awaits_message", false},
+        {"stands_s", 0.5},
         {"failure", "secret failure"},
         {"groups",
          {{{"name", "secret"}, {"title", "secret world"}, {"ranks", {0, 1}}, {"first", 1}}}},

@@ -32,7 +32,7 @@ std::string call_text(int number, bool is_complete, int step) {
 /// What a rank of two answers. `first`: its first call on record.
 std::string answer_text(int request, int first, const std::string& calls) {
   return fmt::format(
-      R"({{"request": {}, "is_joining": false,
+      R"({{"request": {}, "is_joining": false, "awaits_message": false, "stands_s": 0,
           "groups": [{{"title": "world", "ranks": [0, 1], "first": {}}}],
           "calls": [{}], "threads": [{{"function": "main", "site": "train.py:9", "stack": []}}]}})",
       request, first, calls);

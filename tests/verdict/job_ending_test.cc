@@ -31,6 +31,13 @@ RankExit standing(int rank, const std::string& function, const std::string& plac
   return end;
 }
 
+/// A rank in a call from point to point.
+RankExit awaiting(int rank, const std::string& place) {
+  RankExit end = standing(rank, "recv", place);
+  end.awaits_message = true;
+  return end;
+}
+
 RankExit finished(int rank) {
   RankExit end;
   end.rank = rank;
@@ -135,6 +142,39 @@ TEST(JobEnding, NamesBothCallsOfRanksThatWaitForEachOther) {
   EXPECT_EQ(sentence(exits, {wait_in("1", {0, 1}, {}, 2, "", "")}, open),
             "hang in step 3: rank 0 waits for rank 1 in an all-reduce of group 1 (a.py:92), rank 1 "
             "for rank 0 in an all-reduce of group 2 (a.py:93)");
+}
+
+TEST(JobEnding, NamesThePlaceOfARankThatSendsNothing) {
+  EXPECT_EQ(sentence({awaiting(0, "a.py:72"), standing(1, "load", "a.py:53")}),
+            "hang in step 3: rank 1 is in load (a.py:53); rank 0 waits for a message (a.py:72)");
+  EXPECT_EQ(sentence({awaiting(0, "a.py:72"), standing(1, "load", "a.py:53"),
+                      awaiting(2, "a.py:72"), awaiting(3, "")}),
+            "hang in step 3: rank 1 is in load (a.py:53); ranks 0,2 wait for messages (a.py:72), "
+            "rank 3");
+}
+
+TEST(JobEnding, NamesTheCallsOfRanksThatAllWaitForMessages) {
+  EXPECT_EQ(sentence({awaiting(0, "a.py:7"), awaiting(1, "a.py:7")}),
+            "hang in step 3: ranks 0,1 wait for messages (a.py:7), and no rank sends one");
+  EXPECT_EQ(sentence({awaiting(0, "a.py:7"), awaiting(1, "a.py:8"), awaiting(2, "a.py:9")}),
+            "hang in step 3: rank 0 waits for a message (a.py:7), rank 1 (a.py:8), others "
+            "elsewhere, and no rank sends one");
+}
+
+/// Of a pipeline with replicas: the rank that misses in a collective waits itself.
+TEST(JobEnding, LooksBehindMessagesForTheRankThatAllWaitFor) {
+  const std::vector<CollectiveMismatch> missed = {
+      wait_in("dp", {2}, {1}, 4, "allreduce float [212]", "a.py:80")};
+  EXPECT_EQ(sentence({standing(0, "load", "a.py:53"), standing(1, "main", "a.py:80"),
+                      awaiting(2, "a.py:72")},
+                     missed),
+            "hang in step 3: rank 0 is in load (a.py:53); rank 2 waits for a message (a.py:72); "
+            "rank 1 waits for it in an all-reduce (a.py:80)");
+  EXPECT_EQ(sentence({awaiting(0, "a.py:72"), standing(1, "main", "a.py:80"),
+                      standing(2, "save", "a.py:9")},
+                     missed),
+            "hang in step 3: rank 2 is in save (a.py:9); rank 1 waits for it in an all-reduce "
+            "(a.py:80)");
 }
 
 TEST(JobEnding, ShowsCallsThatDiffer) {

@@ -90,6 +90,21 @@ def main():
         if HANG == "order" and step == 3:
             for group in (first, second) if RANK == 0 else (second, first):
                 dist.all_reduce(torch.ones(2), group=group)
+        if HANG == "messages" and step == 3:
+            dist.recv(torch.zeros(4), 1 - RANK)  # each rank waits
+        if HANG in ("message", "late_message") and step == 3:
+            if RANK == 0:
+                dist.irecv(torch.zeros(4), 1).wait()  # the message
+            else:
+                time.sleep(PAUSE if HANG == "late_message" else 600)  # before the message
+                dist.send(torch.zeros(4), 0)
+        if HANG == "exchanges" and step == 3:
+            for _ in range(int(PAUSE / 0.4)):
+                if RANK == 0:
+                    dist.recv(torch.zeros(4), 1)
+                else:
+                    time.sleep(0.4)
+                    dist.send(torch.zeros(4), 0)
         if HANG == "evaluates" and step == 3:
             if RANK == 0:
                 evaluate()

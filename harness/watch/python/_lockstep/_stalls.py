@@ -2,6 +2,7 @@
 the Python stacks of its threads. A thread does so, because the main one may hang."""
 
 import collections
+import dis
 import faulthandler
 import json
 import os
@@ -222,8 +223,49 @@ def _is_joining():
     return False
 
 
-def _report(rank, world, request, marks):
-    """`marks`: steps of collectives."""
+def _waits_natively(frame):
+    """Whether a frame calls `wait()` of an object that is not of Python, as torch's Work is."""
+    called = None
+    for instruction in dis.get_instructions(frame.f_code):
+        if instruction.offset == frame.f_lasti:
+            return called == "wait" and instruction.opname.startswith("CALL") and not instruction.arg
+        if instruction.opname in ("LOAD_METHOD", "LOAD_ATTR"):
+            called = instruction.argval
+    return False
+
+
+def _awaits_message(made):
+    """Whether the main thread waits for a message from point to point: for work of torch that is none of the
+    collectives `made`, since they are all complete. None: they are unknown, as those of some backends are."""
+    frame = sys._current_frames().get(threading.main_thread().ident)
+    if frame is None or made is None or not all(call["is_complete"] for call in made):
+        return False
+    is_of_torch = frame.f_code.co_filename.endswith("distributed_c10d.py")
+    return (not is_of_torch or frame.f_code.co_name in ("recv", "send")) and _waits_natively(frame)
+
+
+class _Standing:
+    """Since when the main thread has been in one place and has computed nothing, as far as samples say. One that waits
+    for message after message in the same line computes between."""
+
+    def __init__(self):
+        self._seen, self._since = [], time.monotonic()
+
+    def look(self):
+        main = threading.main_thread().ident
+        frame, seen = sys._current_frames().get(main), [time.clock_gettime(time.pthread_getcpuclockid(main))]
+        while frame is not None and len(seen) <= _MOST_FRAMES:
+            seen.append((frame.f_code, frame.f_lasti))
+            frame = frame.f_back
+        if seen != self._seen:
+            self._seen, self._since = seen, time.monotonic()
+
+    def seconds(self):
+        return time.monotonic() - self._since
+
+
+def _report(rank, world, request, marks, stands_s):
+    """`marks`: steps of collectives. `stands_s`: seconds."""
     threads = _threads()
     groups, made, failure = [], None, ""
     try:
@@ -244,7 +286,8 @@ def _report(rank, world, request, marks):
                     default=called.get(number, 0) + 1)
         group["first"] = first  # of the calls that are on record
     return {"rank": rank, "world_size": world, "request": request, "pid": os.getpid(),
-            "is_joining": _is_joining(), "groups": groups, "calls": made or [],
+            "is_joining": _is_joining(), "awaits_message": _awaits_message(made), "stands_s": stands_s,
+            "groups": groups, "calls": made or [],
             "has_recorder": made is not None, "failure": failure, "threads": threads}
 
 
@@ -279,6 +322,7 @@ class Progress:
         self._steps = 0
         self._memory = 0
         self._marks = _Marks()
+        self._standing = _Standing()
         self._is_ended = False
         self._has_joined = False
         self._lock = threading.Lock()
@@ -321,7 +365,7 @@ class Progress:
         last one in words; "": there is none, or this torch does not record it."""
         if self._file is None or self._pid != os.getpid():
             return ""
-        report = _report(self._rank, self._world, 0, self._marks)
+        report = _report(self._rank, self._world, 0, self._marks, self._standing.seconds())
         try:
             self._write_report("rank-%d.ended.json", {**report, "is_abort": is_abort, "now_ns": time.monotonic_ns()})
         except OSError:
@@ -343,6 +387,7 @@ class Progress:
                 if self._file is None:
                     continue
                 self._write()
+                self._standing.look()
                 asked = control.read(_REQUEST.size, _ASKED)
                 if len(asked) == _REQUEST.size and _REQUEST.unpack(asked)[0] != self._answered:
                     self._answer(_REQUEST.unpack(asked)[0])
@@ -418,7 +463,7 @@ class Progress:
                             *ranks_of_machine(self._rank, self._world), rendezvous(), self._machine, self._memory)
 
     def _answer(self, asked):
-        self._write_report("rank-%d.stall.json", _report(self._rank, self._world, asked, self._marks))
+        self._write_report("rank-%d.stall.json", _report(self._rank, self._world, asked, self._marks, self._standing.seconds()))
         self._answered = asked
         self._write()
 
