@@ -194,12 +194,19 @@ std::string messages_in_words(const CellFacts& facts, const std::vector<int>& wa
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+bool stands_still(const RankExit& end) { return end.cause == ExitCause::no_progress; }
+
 /// Ranks that stand still, by whether they wait for a message.
-std::pair<std::vector<int>, std::vector<int>> still_in(const CellFacts& facts) {
-  std::pair<std::vector<int>, std::vector<int>> still;  // waiting, and the others
+struct StillRanks {
+  std::vector<int> waiting;
+  std::vector<int> others;
+};
+
+StillRanks still_in(const CellFacts& facts) {
+  StillRanks still;
   for (const RankExit& end : *facts.exits) {
-    if (end.cause != ExitCause::no_progress) continue;
-    (end.awaits_message ? still.first : still.second).push_back(end.rank);
+    if (!stands_still(end)) continue;
+    (end.awaits_message ? still.waiting : still.others).push_back(end.rank);
   }
   return still;
 }
@@ -207,11 +214,11 @@ std::pair<std::vector<int>, std::vector<int>> still_in(const CellFacts& facts) {
 /// Of a collective whose missing ranks wait for messages themselves: the ranks that wait for
 /// nothing, and so for which all wait; empty: there are none.
 std::vector<int> behind_messages(const CellFacts& facts, const CollectiveMismatch& missed) {
-  const auto [waiting, others] = still_in(facts);
+  const StillRanks still = still_in(facts);
   const bool all_wait =
-      std::ranges::all_of(missed.culprits, [&](int rank) { return is_among(waiting, rank); });
+      std::ranges::all_of(missed.culprits, [&](int rank) { return is_among(still.waiting, rank); });
   std::vector<int> behind;
-  for (const int rank : others) {
+  for (const int rank : still.others) {
     const bool is_in_collective = std::ranges::any_of(
         facts.analysis.open,
         [&](const CollectiveMismatch& open) { return is_among(open.waiting, rank); });
@@ -243,8 +250,6 @@ std::string mismatch_in_words(const CellFacts& facts, const CollectiveMismatch& 
   return calls.empty() ? sentence_of(missed) : calls;
 }
 
-bool stands_still(const RankExit& end) { return end.cause == ExitCause::no_progress; }
-
 bool hangs(const RankExit& end) { return stands_still(end) || end.cause == ExitCause::stopped; }
 
 std::int64_t first_step_of_hang(const CellFacts& facts) {
@@ -274,11 +279,12 @@ Symptom hung(const CellFacts& facts, const std::string& why, std::int64_t wrong_
 
 /// "rank 1 is in load_batch (train.py:53); rank 0 waits for a message (train.py:72)".
 std::string standing_in_words(const CellFacts& facts, const std::vector<int>& still) {
-  const auto [waiting, others] = still_in(facts);
-  if (waiting.empty()) return absent_in_words(facts, still);
-  const std::string messages = messages_in_words(facts, waiting);
-  return others.empty() ? messages + ", and no rank sends one"
-                        : fmt::format("{}; {}", absent_in_words(facts, others), messages);
+  const StillRanks ranks = still_in(facts);
+  if (ranks.waiting.empty()) return absent_in_words(facts, still);
+  const std::string messages = messages_in_words(facts, ranks.waiting);
+  return ranks.others.empty()
+             ? messages + ", and no rank sends one"
+             : fmt::format("{}; {}", absent_in_words(facts, ranks.others), messages);
 }
 
 /// Of ranks that stand still, or whose processes were stopped, in no collective that is known.
