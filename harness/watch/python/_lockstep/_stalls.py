@@ -463,7 +463,8 @@ class Progress:
                             *ranks_of_machine(self._rank, self._world), rendezvous(), self._machine, self._memory)
 
     def _answer(self, asked):
-        self._write_report("rank-%d.stall.json", _report(self._rank, self._world, asked, self._marks, self._standing.seconds()))
+        report = _report(self._rank, self._world, asked, self._marks, self._standing.seconds())
+        self._write_report("rank-%d.stall.json", report)
         self._answered = asked
         self._write()
 
