@@ -54,6 +54,12 @@ Holders holders_in(std::int64_t step, std::map<int, SettingsInStep>& ranks) {
   return holders;
 }
 
+/// Whether the configurations tell how ranks have it in their first step.
+bool is_configured(const std::string& name, const std::map<int, RankFacts>& facts) {
+  return std::ranges::any_of(
+      facts, [&](const auto& one) { return one.second.configuration.contains(name); });
+}
+
 }  // namespace
 
 std::vector<SettingApart> settings_apart_in(const std::map<int, RankFacts>& facts) {
@@ -72,7 +78,7 @@ std::vector<SettingApart> settings_apart_in(const std::map<int, RankFacts>& fact
   }
   std::vector<SettingApart> all;
   for (auto& [name, one] : apart) {
-    if (one.step > *steps.begin()) all.push_back(std::move(one));
+    if (one.step > *steps.begin() || !is_configured(name, facts)) all.push_back(std::move(one));
   }
   return all;
 }

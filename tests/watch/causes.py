@@ -139,10 +139,16 @@ def train(case):
     if delta is not None:
         held = [delta]
     rate = 0.1 if case == "rate" and dist.get_rank() == 1 else 0.05
-    optimizer = torch.optim.SGD(held, rate)  # the line of the optimizer
+    momentum = 0.9 if case.startswith("state") else 0
+    optimizer = torch.optim.SGD(held, rate, momentum)  # the line of the optimizer
+    if case == "state-of-one" and dist.get_rank() == 0:  # as one that rank 0 alone has loaded
+        for parameter in held:
+            optimizer.state[parameter]["momentum_buffer"] = torch.ones_like(parameter)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3) if "schedule" in case else None
     plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1) if case == "plateau" else None
     for step in range(1, STEPS + 1):
+        if step == 4 and (case == "state-cleared" or case == "state-lost" and dist.get_rank() == 1):
+            optimizer.state.clear()
         if case == "gone" and step == 4:
             model = net
         optimizer.zero_grad()

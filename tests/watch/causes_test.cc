@@ -52,7 +52,7 @@ class Causes : public testing::Test {
         "wrapped-again join join-momentum join-scaled join-accumulated join-reduced-twice "
         "experts expert-of-one shards-stale stale-copy stale-copy-after-another "
         "part-stale head-alone "
-        "order shards-order written attack averaged",
+        "order shards-order written attack averaged state-of-one state-lost state-cleared",
         LOCKSTEP_BUILD, forked_ranks("causes"), folder.path().string()));
     EXPECT_EQ(trained.status, 0) << trained.err;
     return folder;
@@ -165,6 +165,21 @@ TEST_F(Causes, NameOtherHyperparameters) {
       place_of("the line of the optimizer"));
 }
 
+TEST_F(Causes, NameAnOptimizersStateThatSomeRanksHave) {
+  const std::string made = ", of the optimizer made at ";
+  const std::string place = place_of("the line of the optimizer");
+  expect_cause("state-of-one",
+               "ranks differ from step 1 on: first.weight (6 of 6 parameters). Cause: SGD.state is "
+               "empty on rank 1 and not empty on rank 0" +
+                   made,
+               place);
+  expect_cause("state-lost",
+               "ranks differ from step 4 on: first.weight (6 of 6 parameters). Cause: SGD.state is "
+               "empty on rank 1 and not empty on rank 0" +
+                   made,
+               place);
+}
+
 /// Of a model that has no optimizer, although one was made for it.
 TEST_F(Causes, NameTheOptimizerThatHoldsOtherParameters) {
   const std::string sentence =
@@ -238,9 +253,10 @@ TEST_F(Causes, NameSchedulesThatOneRankFollows) {
 }
 
 TEST_F(Causes, AreNoneOfTrainingsThatReduceByHand) {
-  for (const char* const name : {"bypass-reduced", "accumulation", "adapter-reduced", "ignored",
-                                 "plain", "schedule", "alone-reduced", "shards-accumulated",
-                                 "unwrapped-reduced", "wrapped-again", "averaged", "attack"}) {
+  for (const char* const name :
+       {"bypass-reduced", "accumulation", "adapter-reduced", "ignored", "plain", "schedule",
+        "alone-reduced", "shards-accumulated", "unwrapped-reduced", "wrapped-again", "averaged",
+        "attack", "state-cleared"}) {
     const auto [status, text] = told_of(name);
     EXPECT_EQ(status, 0) << text;
     EXPECT_THAT(text, Not(HasSubstr("Cause"))) << name;

@@ -221,6 +221,20 @@ def head_replaced_after_wrapper():
     train(model, optimizer)
 
 
+@mistake("torch DDP", "AdamW.state is empty on rank 1 and not empty on rank 0")
+def optimizer_state_loaded_by_rank_0():
+    """The others go on with moments of zero."""
+    joined()
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.AdamW(model.parameters())
+    if dist.get_rank() == 0:
+        moments = {number: {"step": torch.tensor(3.), "exp_avg": torch.full_like(parameter, 0.01),
+                            "exp_avg_sq": torch.full_like(parameter, 0.01)}
+                   for number, parameter in enumerate(model.parameters())}
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
+    train(model, optimizer)
+
+
 @mistake("torch DDP", "SGD holds parameters that the model does not: it was made before a part of the model was replaced")
 def head_replaced_after_optimizer():
     joined()

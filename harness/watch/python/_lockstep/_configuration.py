@@ -42,8 +42,8 @@ def of_optimizer(optimizer, ordinal):
 
 
 class Hyperparameters:
-    """Those of the optimizers of a rank, and the modes of its models, whenever a schedule or the training
-    changes them."""
+    """Those of the optimizers of a rank, whether they have a state, and the modes of its models, whenever a schedule or
+    the training changes them."""
 
     _NAMES = ("lr", "weight_decay", "momentum", "betas", "eps")
     _MOST_CHANGES = 2048
@@ -68,6 +68,8 @@ class Hyperparameters:
         pairs = optimizers()[:_MOST_OPTIMIZERS]
         seen = [tuple(_quick(group.get(name)) for name in self._NAMES)
                 for optimizer, _ in pairs for group in optimizer.param_groups[:_MOST_GROUPS]]
+        states = [_state_of(optimizer) for optimizer, _ in pairs]
+        seen += states
         modes = [_flags_of(model()) for model in models[:_MOST_MODELS]]
         if seen == self._seen and modes == self._modes:
             return
@@ -75,8 +77,10 @@ class Hyperparameters:
         settings = _modes_of([model() for model in models[:_MOST_MODELS]])
         if not self.first_modes:
             self.first_modes = dict(settings)
-        for optimizer, known in pairs:
+        for (optimizer, known), state in zip(pairs, states):
             settings.update(of_optimizer(optimizer, known.ordinal))
+            if state:
+                settings["%s.state" % name_of(optimizer, known.ordinal)] = state
         values = {name: value for name, value in settings.items() if self._settings.get(name) != value}
         self._settings.update(values)
         if values:
@@ -134,6 +138,15 @@ def _modes_of(models):
         name = "the mode of %s" % kind if kinds[kind] == 1 else "the mode of %s %d" % (kind, kinds[kind])
         settings[name] = text[:_LONGEST]
     return settings
+
+
+def _state_of(optimizer):
+    """In a word: "empty" on ranks that did not load one, or cleared it. "": it can have none, as where other ranks hold
+    all parameters."""
+    state = getattr(optimizer, "state", None)
+    if not isinstance(state, dict) or not any(group["params"] for group in optimizer.param_groups):
+        return ""
+    return "not empty" if state else "empty"
 
 
 def _quick(value):
