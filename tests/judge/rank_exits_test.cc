@@ -44,6 +44,25 @@ TEST(ErrorsOfJobs, AreToldWithTheSentenceThatNamesATensor) {
   EXPECT_EQ(telling_sentences(""), "");
 }
 
+/// Of torch's data loader, of torch.multiprocessing, and what has no end.
+TEST(TellingSentences, AreThoseOfAnErrorThatWasCaughtElsewhere) {
+  const std::string frames =
+      "Traceback (most recent call last):\n"
+      "  File \"/lib/worker.py\", line 358, in _worker_loop\n    data = fetcher.fetch(index)\n"
+      "           ^^^^^^^^^^^^^\n  File \"/a/train.py\", line 22, in __getitem__\n    return "
+      "a[i]\n";
+  EXPECT_EQ(
+      telling_sentences("KeyError: Caught KeyError in DataLoader worker process 1.\nOriginal " +
+                        frames + "KeyError: 'image'\n"),
+      "KeyError: 'image', in DataLoader worker process 1");
+  EXPECT_EQ(telling_sentences("ProcessRaisedException: \n\n-- Process 1 terminated with the "
+                              "following error:\n" +
+                              frames + "ValueError: bad row. See x.\n  of two\n"),
+            "ValueError: bad row");
+  EXPECT_EQ(telling_sentences("E: Caught E in replica 0 on device 0.\nOriginal " + frames),
+            "E: Caught E in replica 0 on device 0.");
+}
+
 TEST(Endings, ThatAreNotKnownAreUndecided) {
   EXPECT_EQ(judge_ends({}).verdict, Verdict::undecided);
 }

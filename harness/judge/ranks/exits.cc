@@ -180,10 +180,39 @@ std::string type_of(const std::string& text) {
   return is_type ? text.substr(0, colon + 2) : "";
 }
 
+constexpr std::string_view kTraceback = "Traceback (most recent call last):\n";
+
+/// The error after the last traceback in a text: "KeyError: 'image'\n". Empty: the text ends
+/// before.
+std::string error_within(const std::string& text) {
+  std::size_t begin = text.rfind(kTraceback) + kTraceback.size();
+  while (begin < text.size() && (text[begin] == ' ' || text[begin] == '\n')) {  // frames
+    begin = std::min(text.find('\n', begin), text.size() - 1) + 1;
+  }
+  return text.substr(begin);
+}
+
+/// ", in DataLoader worker process 1" of "KeyError: Caught KeyError in DataLoader worker
+/// process 1."
+std::string catcher_of(const std::string& text) {
+  const std::string first = first_sentence(text);
+  const std::size_t caught = first.find("Caught ");
+  const std::size_t in = caught == first.npos ? first.npos : first.find(" in ", caught);
+  if (in == first.npos) return "";
+  return "," + first.substr(in, first.find_last_not_of('.') + 1 - in);
+}
+
 }  // namespace
 
 std::string telling_sentences(const std::string& text) {
   constexpr std::size_t kMostRead = 10000;
+  if (text.find(kTraceback) != text.npos) {
+    const std::string within = error_within(text);
+    if (within.empty()) return first_sentence(text);
+    std::string error = telling_sentences(within);
+    while (error.ends_with('.')) error.pop_back();
+    return error + catcher_of(text);
+  }
   std::string first = first_sentence(text);
   if (has_name(first)) return first;
   const std::string named = named_sentence(text.substr(0, kMostRead));

@@ -34,7 +34,8 @@ std::string first_sentence(const std::string& text);
 /// "RuntimeError: Parameter at index 1 with name layers.0.weight has been marked as ready twice.
 /// Expected to mark a variable ready only once." What has points in it, and is no file, number or
 /// part of a library, is taken for such a name, since an error before the first step comes before
-/// all names are known.
+/// all names are known. Of an error that was caught elsewhere, as by a data loader's worker, its
+/// own: "KeyError: 'image', in DataLoader worker process 1".
 std::string telling_sentences(const std::string& text);
 
 }  // namespace lockstep

@@ -7,6 +7,7 @@ import faulthandler
 import json
 import os
 import pickle
+import re
 import signal
 import struct
 import sys
@@ -67,11 +68,21 @@ def _in_words(frames):
     return ["%s, %s:%d" % (frame["function"], _shown(frame["file"]), frame["line"]) for frame in frames]
 
 
+_FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
+
+
+def _frames_within(error):
+    """Those of an error that was caught elsewhere, as by a data loader's worker, whose text has them. Innermost first."""
+    _, found, frames = str(error).rpartition("Traceback (most recent call last):\n")
+    return [{"function": function, "file": file, "line": int(line)}
+            for file, line, function in _FRAME.findall(frames)][::-1] if found else []
+
+
 def _frames_of_error(error):
     """Innermost first."""
     frames = [{"function": frame.f_code.co_name, "file": frame.f_code.co_filename, "line": line or 0}
               for frame, line in traceback.walk_tb(error.__traceback__)]
-    return frames[::-1]
+    return _frames_within(error) + frames[::-1]
 
 
 def stack_of_error(error):
