@@ -1,10 +1,10 @@
 """Four steps under DDP, or STEPS. With FAULT in the environment the loss is computed on the unwrapped module; with
 FAULT_FROM it is so from that step on. SAME_DATA: all ranks see the same samples. SCALED_FROM: gradients are doubled
 on all ranks from that step on. NOISE: they grow by 0.001 with each run; the file counts the runs. PAUSE: seconds in
-each step. CHECKPOINT, COMPILE: so is the module. COUNT: its inputs have a number as a tensor, too. SHARDED: by fully_shard, over a mesh
-without names. WORKERS: data workers are forked before the ranks meet. END: how the ranks end, `_exit` or `kill` (rank 1), or
-`first`: rank 1 raises before its first step, and its error says SAID, too.
-TOOL: rank 0 first runs a process of its own that trains."""
+each step. CHECKPOINT, COMPILE: so is the module. COUNT: its inputs have a number as a tensor, too. SHARDED: by
+fully_shard, over a mesh without names. WORKERS: data workers are forked before the ranks meet. END: how the ranks end,
+`_exit` or `kill` (rank 1); `first`: rank 1 raises before its first step, and its error says SAID, too; `worker`: its data
+worker raises in the third step. TOOL: rank 0 first runs a process of its own that trains."""
 
 import os
 import signal
@@ -31,6 +31,17 @@ if "TOOL" in os.environ and dist.get_rank() == 0:
                     "p.sum().backward(); torch.optim.SGD([p], 0.1).step()"], check=True)
 
 
+class Images(torch.utils.data.Dataset):
+    def __init__(self, count):
+        self.known = dict.fromkeys(range(count), torch.ones(8))
+
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, number):
+        return self.known[number]  # the line of the worker
+
+
 class Model(nn.Sequential):
     def forward(self, rows, count=None):
         if "CHECKPOINT" in os.environ:
@@ -55,8 +66,14 @@ if "SHARDED" in os.environ:
 else:
     wrapped = nn.parallel.DistributedDataParallel(module)
 optimizer = torch.optim.AdamW(module.parameters())
+images = None
+if os.environ.get("END") == "worker":
+    loader = torch.utils.data.DataLoader(Images(100 if dist.get_rank() == 0 else 2), num_workers=1, prefetch_factor=1)
+    images = iter(loader)
 for step in range(int(os.environ.get("STEPS", "4"))):
     optimizer.zero_grad()
+    if images is not None:
+        next(images)
     mine = 0 if "SAME_DATA" in os.environ else dist.get_rank()
     rows = torch.randn(6, 8, generator=torch.Generator().manual_seed(100 * step + mine))
     is_faulty = "FAULT" in os.environ or step + 1 >= int(os.environ.get("FAULT_FROM", "1000000"))

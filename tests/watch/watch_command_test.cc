@@ -15,6 +15,7 @@
 
 #include "harness/record/run_folder.h"
 #include "reports/record/run_record.h"
+#include "tests/watch/marked_place.h"
 #include "tests/watch/torchrun.h"
 
 namespace lockstep {
@@ -314,6 +315,15 @@ TEST_F(WatchCommand, NamesTheErrorThatEndsARankBeforeItsFirstStep) {
       unwrapped(outcome.err),
       testing::ContainsRegex(
           "rank 1 raised an error at [a-z/]*one_training.py:[0-9]+: ValueError: bad sample"));
+}
+
+TEST_F(WatchCommand, NamesTheErrorOfADataWorkerAndItsLine) {
+  const Outcome outcome = watch("", "env END=worker " + two_ranks("one_training"));
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err),
+              testing::ContainsRegex("RAISED on rank 1 after step 2: KeyError: 2, in DataLoader "
+                                     "worker process 0, at __getitem__ .[a-z/]*" +
+                                     marked_place("one_training.py", "# the line of the worker")));
 }
 
 /// Its hook wrote them as they were; they are masked before the run is sealed.
