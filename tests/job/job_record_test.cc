@@ -73,7 +73,8 @@ JobRecord job_of(const std::vector<std::string>& changes, int until = 9) {
   std::filesystem::create_directories(folder.path() / job.folder);
   for (std::size_t rank = 0; rank < changes.size(); ++rank) {
     std::ofstream(folder.path() / job.folder / fmt::format("rank-{}.watch.json", rank))
-        << fmt::format(R"({{"rank": {}, "world_size": {}, "torch": "2", "hyperparameters": [{}], )"
+        << fmt::format(R"({{"rank": {}, "world_size": {}, "torch": "2", "configuration": )"
+                       R"({{"SGD.lr": "1"}}, "hyperparameters": [{}], )"
                        R"("hyperparameters_until": {}}})",
                        rank, changes.size(), changes[rank], until);
   }
@@ -100,9 +101,13 @@ TEST(HyperparametersOfAJob, AreNotApartIfAllChangeThem) {
   EXPECT_TRUE(job_of({both, both}).settings_apart.empty());
 }
 
-/// The configuration has those that differ from the start.
+/// The configuration has those that differ from the start, but no states.
 TEST(HyperparametersOfAJob, AreNotAmongThemIfTheyDifferFromTheStart) {
   EXPECT_TRUE(job_of({change(1, "SGD.lr", "1"), change(1, "SGD.lr", "2")}).settings_apart.empty());
+  const JobRecord loaded =
+      job_of({change(1, "SGD.state", "empty"), change(1, "SGD.state", "not empty")});
+  ASSERT_EQ(loaded.settings_apart.size(), 1U);
+  EXPECT_EQ(loaded.settings_apart[0].step, 1);
 }
 
 /// A rank that was killed has noted less than the others.
