@@ -15,7 +15,7 @@ namespace lockstep {
 struct StallAnswer {
   bool is_joining = false;              ///< it is in the rendezvous of the world
   bool awaits_message = false;          ///< from another rank, in a call from point to point
-  double stands_s = 0;                  ///< so long its main thread has stood in this place
+  double stands_s = 0;                  ///< so long its main thread has computed nothing
   std::string place;                    ///< "load_next_batch, train.py:6"; empty: unknown
   std::vector<std::string> stack = {};  ///< of the main thread, innermost first
   std::map<std::string, std::vector<int>> groups;    ///< ranks, by title

@@ -223,9 +223,14 @@ def _last_in_words(called):
     return "%s of %s %s, %s" % (call["operation"], call["shape"] or "nothing", call["dtype"], call["site"])
 
 
+def _frame_of_main():
+    """The innermost one of the main thread; None: it has ended."""
+    return sys._current_frames().get(threading.main_thread().ident)
+
+
 def _is_joining():
     """Whether the main thread is in the rendezvous of the world."""
-    frame = sys._current_frames().get(threading.main_thread().ident)
+    frame = _frame_of_main()
     while frame is not None:
         code = frame.f_code
         if code.co_name == "init_process_group" and code.co_filename.endswith("distributed_c10d.py"):
@@ -248,7 +253,7 @@ def _waits_natively(frame):
 def _awaits_message(made):
     """Whether the main thread waits for a message from point to point: for work of torch that is none of the
     collectives `made`, since they are all complete. None: they are unknown, as those of some backends are."""
-    frame = sys._current_frames().get(threading.main_thread().ident)
+    frame = _frame_of_main()
     if frame is None or made is None or not all(call["is_complete"] for call in made):
         return False
     is_of_torch = frame.f_code.co_filename.endswith("distributed_c10d.py")
@@ -256,20 +261,16 @@ def _awaits_message(made):
 
 
 class _Standing:
-    """Since when the main thread has been in one place and has computed nothing, as far as samples say. One that waits
-    for message after message in the same line computes between."""
+    """Since when the main thread has computed nothing, and so has not moved, as far as samples say. One that waits for
+    message after message in the same line computes between."""
 
     def __init__(self):
-        self._seen, self._since = [], time.monotonic()
+        self._cpu_s, self._since = 0.0, time.monotonic()
 
     def look(self):
-        main = threading.main_thread().ident
-        frame, seen = sys._current_frames().get(main), [time.clock_gettime(time.pthread_getcpuclockid(main))]
-        while frame is not None and len(seen) <= _MOST_FRAMES:
-            seen.append((frame.f_code, frame.f_lasti))
-            frame = frame.f_back
-        if seen != self._seen:
-            self._seen, self._since = seen, time.monotonic()
+        cpu_s = time.clock_gettime(time.pthread_getcpuclockid(threading.main_thread().ident))
+        if cpu_s != self._cpu_s:
+            self._cpu_s, self._since = cpu_s, time.monotonic()
 
     def seconds(self):
         return time.monotonic() - self._since

@@ -347,19 +347,23 @@ def _fact(reason, names, place="", wrapper=None, engine="DDP"):
 def _shards_with(trained):
     """The modules of FSDP, if some of their parameters are trained: those of fully_shard, and of FSDP1, which has all
     parameters inside."""
-    types = [type_of("torch.distributed.fsdp", name) for name in ("FSDPModule", "FullyShardedDataParallel")]
-    modules = [module for one in types if one is not None for module in objects_of(one)]
+    modules = [module for name in ("FSDPModule", "FullyShardedDataParallel")
+               for module in _all_of("torch.distributed.fsdp", name)]
     return modules if not trained.isdisjoint(_ids_in(modules)) else []
 
 
+def _all_of(module, name):
+    """The objects of a type, if the training has imported it."""
+    found = type_of(module, name)
+    return objects_of(found) if found is not None else []
+
+
 def _ddps():
-    ddp = type_of("torch.nn.parallel.distributed", "DistributedDataParallel")
-    return objects_of(ddp) if ddp is not None else []
+    return _all_of("torch.nn.parallel.distributed", "DistributedDataParallel")
 
 
 def _engines_of_deepspeed():
-    engine = type_of("deepspeed.runtime.engine", "DeepSpeedEngine")
-    return objects_of(engine) if engine is not None else []
+    return _all_of("deepspeed.runtime.engine", "DeepSpeedEngine")
 
 
 def _ids_in(modules):
