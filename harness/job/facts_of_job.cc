@@ -12,6 +12,7 @@
 
 #include "harness/job/add_facts.h"
 #include "harness/job/settings_apart.h"
+#include "harness/job/straggler.h"
 
 namespace lockstep {
 
@@ -282,6 +283,21 @@ std::vector<std::string> state_buffers_in(const std::map<int, RankFacts>& facts)
 
 }  // namespace
 
+void take_bystanders(JobRecord& job, const std::map<int, RankFacts>& facts,
+                     const std::map<int, DigestsOfNames>& bystanders) {
+  job.bystanders.clear();
+  std::map<std::pair<std::string, std::string>, std::vector<int>> holders;
+  for (const auto& [rank, copies] : bystanders) {
+    if (facts.contains(rank) || rank >= job.world_size) continue;  // it trained later
+    job.bystanders.push_back(rank);
+    for (const auto& copy : copies) holders[copy].push_back(rank);
+  }
+  job.copies.clear();
+  for (const auto& [copy, ranks] : holders) {
+    job.copies.push_back({copy.first, copy.second, ranks});
+  }
+}
+
 void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.skipped_steps = skipped_steps_in(facts);
   job.skipped_by = skipped_by_in(facts);
@@ -307,6 +323,7 @@ void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.state_buffers = state_buffers_in(facts);
   job.calls_in_forward = calls_in_forward(facts);
   job.thinned_after = first_thinned(facts);
+  job.straggler = straggler_in(facts);
   job.captured_updates = 0;
   job.perturbed.reset();
   for (const auto& [rank, one] : facts) {

@@ -11,4 +11,9 @@ namespace lockstep {
 /// these ranks. `facts`: by rank. Replaces what the job had of it.
 void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts);
 
+/// Takes the ranks that trained nothing, without those that did later. `bystanders`: as
+/// `bystanders_in` returns them.
+void take_bystanders(JobRecord& job, const std::map<int, RankFacts>& facts,
+                     const std::map<int, DigestsOfNames>& bystanders);
+
 }  // namespace lockstep

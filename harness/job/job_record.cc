@@ -292,6 +292,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   job.claims = claims_of(job, facts);
   if (stall) take_stall(job, *stall);
   take_facts(job, facts);
+  take_bystanders(job, facts, bystanders_in(files));
   job.command_error = facts.empty() ? first_error(errors) : "";
   job.reach = facts.empty() && end ? reach_of_processes(files) : Reach::unknown;
   job.has_expected_error = has_expected_error(job);

@@ -142,6 +142,16 @@ std::vector<ScheduleSteps> schedules_in(const nlohmann::json& rows) {
   return schedules;
 }
 
+std::vector<Arrival> arrivals_in(const nlohmann::json& rows) {
+  std::vector<Arrival> arrivals;
+  for (const nlohmann::json& row : rows) {
+    arrivals.push_back(
+        {whole_number<std::int64_t>(row, "step"), whole_number<std::int64_t>(row, "group"),
+         whole_number<std::int64_t>(row, "number"), whole_number<std::int64_t>(row, "ns")});
+  }
+  return arrivals;
+}
+
 /// 0: the file does not say it.
 template <class Integer>
 Integer number_in(const nlohmann::json& json, const char* name) {
@@ -220,7 +230,9 @@ RankFacts facts_in(const nlohmann::json& json) {
       .error_part = parse<StepPart>(json.value("error_part", "")).value_or(StepPart::unknown),
       .last_call = mask_secrets(json.value("last_call", "")),
       .error_place = mask_secrets(json.value("error_place", "")),
-      .error_stack = stack_in(json.value("error_stack", nlohmann::json::array()))};
+      .error_stack = stack_in(json.value("error_stack", nlohmann::json::array())),
+      .arrivals = arrivals_in(json.value("arrivals", nlohmann::json::array())),
+      .clock = json.value("clock", "")};
 }
 
 constexpr std::uint64_t kLargestElsewhere = 1 << 12;
@@ -254,6 +266,25 @@ std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, in
   }
   throw malformed(path.string(), 0, 0, "what the hook of a watched rank writes",
                   mask_secrets(text).substr(0, 60));
+}
+
+std::map<int, DigestsOfNames> bystanders_in(const std::filesystem::path& folder) {
+  std::map<int, DigestsOfNames> bystanders;
+  for (const int rank : ranks_with_file(folder, kBystanderEnding)) {
+    const std::string path = rank_file(folder, rank, kBystanderEnding).string();
+    const std::string text = read_text(path, kLargestFacts);
+    try {
+      const auto json = parse_flat_json(text, path, "the copies");
+      DigestsOfNames& copies = bystanders[rank];
+      for (const nlohmann::json& copy : json.at("copies")) {
+        copies.emplace(copy.at("name"), copy.at("digest"));
+      }
+    } catch (const std::exception&) {
+      throw malformed(path, 0, 0, "what the hook of a rank that trains nothing writes",
+                      mask_secrets(text).substr(0, 60));
+    }
+  }
+  return bystanders;
 }
 
 std::vector<int> ranks_with_facts(const std::filesystem::path& folder) {

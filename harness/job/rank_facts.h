@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/record/watched_progress.h"
@@ -28,6 +30,14 @@ struct CallsPerStep {
 struct Elsewhere {
   std::int64_t process = 0;  ///< its number
   std::int64_t step = 0;     ///< of the observed process when it was forked; 0: that one is gone
+};
+
+/// A collective of all ranks.
+struct Arrival {
+  std::int64_t step = 0;    ///< to which it belongs
+  std::int64_t group = 0;   ///< of those that have all ranks
+  std::int64_t number = 0;  ///< in that group
+  std::int64_t ns = 0;      ///< when the rank called it, by `RankFacts::clock`
 };
 
 /// What the hook of a rank knows apart from tensors: `rank-N.watch.json` in the job's folder.
@@ -74,6 +84,8 @@ struct RankFacts {
   std::string error_place = {};  ///< of the error that ended it, in the user's code; empty: unknown
   std::vector<std::string> error_stack = {};  ///< as `RankExit::stack`
   std::optional<Elsewhere> elsewhere = {};    ///< absent: it trained in the observed process alone
+  std::vector<Arrival> arrivals = {};         ///< of the last steps, each once; empty: unknown
+  std::string clock = {};                     ///< of which machine since its start
 };
 
 /// Reads the facts of `rank`; empty if its hook never observed anything. Throws Error (usage) when
@@ -99,6 +111,13 @@ std::string first_error(const std::map<std::int64_t, ErrorWithoutStep>& errors);
 
 /// How far the processes came that say so in `watch.loaded`; unknown if it cannot be read.
 Reach reach_of_processes(const std::filesystem::path& folder);
+
+/// Names and digests of parameters of a process. Its models may have some of the same name.
+using DigestsOfNames = std::set<std::pair<std::string, std::string>>;
+
+/// The ranks that trained nothing, each with what its models were when it left the world. Throws
+/// Error (usage) when a file is malformed.
+std::map<int, DigestsOfNames> bystanders_in(const std::filesystem::path& folder);
 
 /// The signals that ended processes of the job, as their launchers saw, by process. Files that are
 /// malformed say nothing.

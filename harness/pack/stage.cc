@@ -42,8 +42,8 @@ namespace fs = std::filesystem;
 /// Of the files `rank-N` + ending that a pack holds unless names are replaced.
 constexpr std::array<std::string_view, 2> kEndings{".tensors.csv", ".index"};
 /// Of those with texts of the training.
-constexpr std::array<std::string_view, 6> kEndingsOfTexts{
-    ".status.json", kFactsEnding, kElsewhereEnding, kKeptAnswerEnding, kEndEnding, kStacksEnding};
+constexpr std::array<std::string_view, 7> kEndingsOfTexts{
+    ".status.json", kFactsEnding, kElsewhereEnding, kKeptAnswerEnding, kEndEnding, kBystanderEnding, kStacksEnding};
 
 using Json = nlohmann::json;
 

@@ -11,6 +11,8 @@ namespace lockstep {
 inline constexpr std::string_view kFactsEnding = ".watch.json";  ///< what it knows besides tensors
 /// That it trains in a process which is not observed.
 inline constexpr std::string_view kElsewhereEnding = ".elsewhere.json";
+/// That it trains nothing, and the digests of its parameters.
+inline constexpr std::string_view kBystanderEnding = ".bystander.json";
 inline constexpr std::string_view kStacksEnding = ".stacks";
 inline constexpr std::string_view kProgressEnding = ".progress";
 inline constexpr std::string_view kAnswerEnding = ".stall.json";  ///< where the rank stands still

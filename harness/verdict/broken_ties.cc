@@ -11,8 +11,7 @@ namespace lockstep {
 
 std::optional<JobFault> broken_ties(const JobRecord& job) {
   const auto found = std::ranges::find_if(job.broken_ties, [&job](const BrokenTie& tie) {
-    return tie.ranks.size() == static_cast<std::size_t>(job.world_size) &&
-           tie.parameters.size() > 1;
+    return static_cast<int>(tie.ranks.size()) == training_ranks(job) && tie.parameters.size() > 1;
   });
   if (found == job.broken_ties.end()) return std::nullopt;
   Finding finding;

@@ -182,7 +182,7 @@ std::string skipped_alone(const JobRecord& job, std::int64_t step) {
     ranks.insert(ranks.end(), one.ranks.begin(), one.ranks.end());
   }
   std::ranges::sort(ranks);
-  const bool is_of_some = !ranks.empty() && static_cast<int>(ranks.size()) < job.world_size;
+  const bool is_of_some = !ranks.empty() && static_cast<int>(ranks.size()) < training_ranks(job);
   return is_of_some
              ? fmt::format("a gradient scaler skipped the step on {} alone", ranks_in_words(ranks))
              : "";

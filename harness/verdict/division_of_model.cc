@@ -42,7 +42,7 @@ Division division_of_model(const JobRecord& job, const StepReader& evidence,
   for (const auto& [tensor, ranks] : evidence.tensors()) {
     if (tensor.kind != Kind::parameter || tensor.phase != Phase::post_step) continue;
     const bool is_copy =
-        tensor.replica_group.empty() && static_cast<int>(ranks.size()) == job.world_size;
+        tensor.replica_group.empty() && static_cast<int>(ranks.size()) == training_ranks(job);
     const bool is_part = !tensor.replica_group.empty() && is_part_by_data(tensor.replica_group);
     if (!is_copy && !is_part) return Division::other;
     has_parts = has_parts || is_part;

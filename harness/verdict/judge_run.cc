@@ -17,6 +17,7 @@
 #include "harness/judge/values/unshared_tensors.h"
 #include "harness/record/process_identity.h"
 #include "harness/verdict/broken_ties.h"
+#include "harness/verdict/bystander_copies.h"
 #include "harness/verdict/cause.h"
 #include "harness/verdict/chart_fold.h"
 #include "harness/verdict/cost.h"
@@ -270,6 +271,16 @@ bool begins_apart(const JobRecord& job, const StepReader& evidence) {
   return job.agree_every > 0 && !evidence.steps().empty() && evidence.steps().front() > 1;
 }
 
+std::string straggler_in_words(const JobRecord& job) {
+  if (!job.straggler) return "";
+  const Straggler& late = *job.straggler;
+  return fmt::format(
+      "the others waited for rank {}: {:.2g} of {:.2g} s, in {} of {} steps (calls of collectives, "
+      "by "
+      "the clock of their machine)",
+      late.rank, late.waited_s, late.duration_s, late.late, late.steps);
+}
+
 /// The last steps of tensors of a kind that all ranks stopped to observe, by name.
 std::map<std::string, std::int64_t> ended_of(Kind kind, const Judgement& judgement) {
   std::map<std::string, std::int64_t> ended;
@@ -373,6 +384,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   judged.agree_every = job.agree_every;
   judged.settings_differ = !differing_hyperparameters_of(job).empty();
   judged.joined = job.joined;
+  if (training_ranks(job) < job.world_size) judged.bystanders = job.bystanders;
   judged.traffic = job.traffic;
   judged.traffic_in_steps = job.traffic_in_steps;
   if (!begins_apart(job, *judged.evidence)) judged.unshared = unshared_tensors(judged);
@@ -383,6 +395,8 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   others.emplace_back(reductions);
   UsedWeightsFold used_weights(judged);
   others.emplace_back(used_weights);
+  BystanderCopies copies(job);
+  others.emplace_back(copies);
   auto charts = chart_fold_for(job, judged, reading);
   if (charts) others.push_back(*charts);
   const Judgement judgement = judge_execution(job, judged, others);
@@ -391,6 +405,8 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   job.coverage = coverage_of(
       judged, {ended_of(Kind::gradient, judgement), ended_of(Kind::parameter, judgement)});
   job.notes = notes_of_job(judged, job.results, job.exits);
+  for (std::string& note : copies.notes()) job.notes.push_back(std::move(note));
+  job.notes = with(straggler_in_words(job), std::move(job.notes));
   add_parameter_order(job);
   add_reductions(reductions, job);
   add_used_weights(used_weights, job);

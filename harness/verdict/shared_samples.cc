@@ -136,7 +136,7 @@ bool divides_samples(const JobRecord& job, const StepReader& evidence, const Cov
 bool communicates(const JobRecord& job) {
   bool is_known = false;
   for (const Traffic& one : job.traffic) {
-    if (one.group_size != job.world_size || one.last_step < 2) continue;
+    if (one.group_size != training_ranks(job) || one.last_step < 2) continue;
     if (one.collectives == 0) return false;
     is_known = true;
   }
@@ -146,7 +146,7 @@ bool communicates(const JobRecord& job) {
 /// "all 2 ranks saw the same samples in each of 8 steps, 1 to 8".
 std::string shared_in_words(const JobRecord& job, const Seen& seen) {
   return fmt::format("all {} ranks saw the same samples in each of {} steps, {} to {}",
-                     job.world_size, seen.steps().size(), seen.steps().front(),
+                     training_ranks(job), seen.steps().size(), seen.steps().front(),
                      seen.steps().back());
 }
 
@@ -158,15 +158,14 @@ Symptom symptom_of(const JobRecord& job, const Seen& seen) {
   return symptom;
 }
 
-Finding finding_of(const JobRecord& job, const Seen& seen) {
+Finding finding_of(const JobRecord& job, const Seen& seen, const std::vector<int>& ranks) {
   Finding finding;
   finding.claim = divide_samples();
   finding.kind = FindingKind::same_samples;
   finding.step = seen.steps().front();
   finding.last_step = seen.steps().back();
   finding.places = static_cast<std::int64_t>(seen.steps().size());
-  finding.groups.emplace_back();
-  for (int rank = 0; rank < job.world_size; ++rank) finding.groups[0].push_back(rank);
+  finding.groups = {ranks};
   finding.sentence = shared_in_words(job, seen) +
                      ". Batches differ between steps, and nothing says that ranks share them: the "
                      "data is not divided.";
@@ -190,12 +189,12 @@ SharedSamples shared_samples(const JobRecord& job, const StepReader& evidence,
   shared.text += steps == 1 ? fmt::format(" in step {}", seen.steps().front())
                             : fmt::format(" in each of the first {} steps", steps);
   const bool are_all =
-      static_cast<int>(groups[0].size()) == job.world_size && job.elsewhere.empty();
+      static_cast<int>(groups[0].size()) == training_ranks(job) && job.elsewhere.empty();
   if (!are_all) return shared;
   if (seen.differ_in_contributions()) {
     shared.text += ", and computed other gradients from them";
   } else if (seen.moves_on() && divides_samples(job, evidence, coverage) && communicates(job)) {
-    shared.fault = finding_of(job, seen);
+    shared.fault = finding_of(job, seen, groups[0]);
     shared.symptom = symptom_of(job, seen);
   }
   return shared;

@@ -14,7 +14,7 @@ constexpr std::int64_t kEnoughSteps = 2;
 
 bool is_certain(const JobRecord& job, const Untrained& one) {
   return !one.optimizer.empty() && !one.parameters.empty() &&
-         one.ranks.size() == static_cast<std::size_t>(job.world_size) &&
+         static_cast<int>(one.ranks.size()) == training_ranks(job) &&
          one.last_step >= one.first_step + kEnoughSteps;
 }
 

@@ -55,7 +55,7 @@ std::vector<int> writers_before(std::int64_t step, const JobRecord& job) {
 /// Whether all ranks wrote before the step, and as far as known before each: as engines do that
 /// swap the memory of parameters.
 bool is_routine(const std::vector<int>& writers, std::int64_t step, const JobRecord& job) {
-  const bool are_all = writers.size() == static_cast<std::size_t>(job.world_size);
+  const bool are_all = static_cast<int>(writers.size()) == training_ranks(job);
   return are_all && (step == 2 || writers_before(step - 1, job) == writers);
 }
 

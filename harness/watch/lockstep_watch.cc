@@ -112,6 +112,15 @@ int64_t lockstep_watch_describe(lockstep_watch* watch, const lockstep_watch_tens
   return guarded([&] { return watch->describe(*tensor); });
 }
 
+int32_t lockstep_watch_digest(const char* dtype, int32_t dimensions, const int64_t* shape,
+                              const void* data, const int64_t* strides, char digest[33]) {
+  return done([&] {
+    const std::string text = lockstep::to_text(lockstep::digest_of_value(
+        dtype, lockstep::Shape(shape, shape + dimensions), data, strides));
+    std::memcpy(digest, text.c_str(), text.size() + 1);
+  });
+}
+
 int32_t lockstep_watch_begin_step(lockstep_watch* watch, int64_t step) {
   return done([&] { watch->begin_step(step); });
 }

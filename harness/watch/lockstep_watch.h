@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 /* Increases with every change that an older caller would notice. */
-#define LOCKSTEP_WATCH_INTERFACE 9
+#define LOCKSTEP_WATCH_INTERFACE 10
 
 /* The interface of the loaded library. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_interface(void);
@@ -171,6 +171,13 @@ LOCKSTEP_WATCH_API int32_t lockstep_watch_end(lockstep_watch* watch, const char*
  * `why`: UTF-8, of which about 400 bytes are noted. They have their place on the disk since the
  * watch was opened, so a full one takes them. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_give_up(lockstep_watch* watch, const char* why);
+
+/* The digest of a value in the memory of this process, as its row has it: 32 hexadecimal digits and
+ * a zero. `dtype`, `dimensions` and `shape` as those of a tensor, `data` and `strides` as those of
+ * a value. Needs no watch. */
+LOCKSTEP_WATCH_API int32_t lockstep_watch_digest(const char* dtype, int32_t dimensions,
+                                                 const int64_t* shape, const void* data,
+                                                 const int64_t* strides, char digest[33]);
 
 /* An exception of C++ that nobody catches, such as one of a thread of Gloo, ends this process from
  * now on only after `lockstep_watch_allow_termination`, or after two seconds: another thread can

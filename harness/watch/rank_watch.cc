@@ -95,6 +95,16 @@ bool is_sketched(const Observation& row) {
   return unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0;
 }
 
+Digest digest_of_value(std::string_view dtype, const Shape& shape, const void* data,
+                       const std::int64_t* strides) {
+  const auto type = parse<DType>(dtype);
+  if (!type) throw internal_error(fmt::format("'{}' is no type with a digest", dtype));
+  const TensorBytes bytes(static_cast<const std::byte*>(data), strides, shape, item_size(*type));
+  if (bytes.size() > 0 && !data) throw internal_error("a value has no address");
+  std::vector<std::byte> copy;
+  return digest_run(bytes.in_order(copy), 0);
+}
+
 RankWatch::RankWatch(const lockstep_watch_options& options)
     : folder_(text(accepted(options).folder)),
       rank_(options.rank),

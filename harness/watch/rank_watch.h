@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/gpu/measurer.h"
@@ -25,6 +26,10 @@ namespace lockstep {
 
 /// Whether the value of a row has a sketch. Requires: it is compared.
 bool is_sketched(const Observation& row);
+
+/// The digest of a value in memory. Throws Error (internal) for a type without one.
+Digest digest_of_value(std::string_view dtype, const Shape& shape, const void* data,
+                       const std::int64_t* strides);
 
 /// Observes the tensors of one rank of a job through `lockstep_watch.h`, whose functions call these
 /// methods. They throw Error.

@@ -463,6 +463,14 @@ struct Fields<DeviceUse> {
 };
 
 template <>
+struct Fields<Straggler> {
+  static constexpr auto list =
+      std::tuple(field("rank", &Straggler::rank), field("steps", &Straggler::steps),
+                 field("late", &Straggler::late), field("waited_s", &Straggler::waited_s),
+                 field("duration_s", &Straggler::duration_s));
+};
+
+template <>
 struct Fields<PeakMemory> {
   static constexpr auto list =
       std::tuple(field("most", &PeakMemory::most), field("most_of", &PeakMemory::most_of),
@@ -507,6 +515,8 @@ struct Fields<JobRecord> {
           field("command_error", &JobRecord::command_error), field("reach", &JobRecord::reach),
           field("demands", &JobRecord::demands), field("perturbed", &JobRecord::perturbed),
           field("has_expected_error", &JobRecord::has_expected_error),
+          field("bystanders", &JobRecord::bystanders), field("copies", &JobRecord::copies),
+          field("straggler", &JobRecord::straggler),
           field("earlier_attempts", &JobRecord::earlier_attempts)));
 };
 

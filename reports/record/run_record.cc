@@ -110,6 +110,11 @@ ExitStatus status_of(CellVerdict verdict) {
 
 }  // namespace
 
+int training_ranks(const JobRecord& job) {
+  const int training = job.world_size - static_cast<int>(job.bystanders.size());
+  return training > 1 ? training : job.world_size;
+}
+
 bool is_to_agree(const JobRecord& job) {
   return job.demands.expected.value_or(ExpectedOutcome::agrees) == ExpectedOutcome::agrees;
 }
@@ -117,7 +122,7 @@ bool is_to_agree(const JobRecord& job) {
 bool is_recording(const JobRecord& job) {
   const Coverage& coverage = job.coverage;
   const bool are_alone = job.world_size == 1 || (coverage.declared == coverage.parameters &&
-                                                 coverage.ranks == job.world_size);
+                                                 coverage.ranks == training_ranks(job));
   const bool is_sound = job.faults.empty() && job.unsealed.empty() && !job.exits.empty() &&
                         all_finished(job.exits) && !job.results.empty();
   const bool is_enough = !job.demands.expected && !job.demands.is_strict;

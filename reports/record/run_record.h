@@ -292,6 +292,18 @@ struct JoinedRanks {
   bool operator==(const JoinedRanks&) const = default;
 };
 
+/// The rank that the others waited for most, in collectives of all ranks, which were on one
+/// machine. Clock fields.
+struct Straggler {
+  int rank = 0;
+  std::int64_t steps = 0;  ///< of which the collectives are known
+  std::int64_t late = 0;   ///< of these, in which this rank was the last by more than the others
+  double waited_s = 0;     ///< for this rank alone, in all of these steps
+  double duration_s = 0;   ///< of these steps
+
+  bool operator==(const Straggler&) const = default;
+};
+
 /// Parameters that ranks hold on a device.
 struct DeviceUse {
   std::string device;           ///< as they name it: "cuda:0"
@@ -400,6 +412,12 @@ struct JobRecord : Execution {
   std::optional<std::int64_t> perturbed = {};
   /// An error of a rank, or `command_error`, is one that the user expects.
   bool has_expected_error = false;
+  /// Ranks that train nothing, ascending: they made no optimizer, and their models have no
+  /// gradients.
+  std::vector<int> bystanders = {};
+  /// Digests of the parameters of their models when they left the world, by name.
+  std::vector<Setting> copies = {};
+  std::optional<Straggler> straggler = {};  ///< absent: unknown
   /// Executions that the launcher ended and began again before this one, in the order of time;
   /// theirs are empty. They decide nothing.
   std::vector<JobRecord> earlier_attempts = {};
@@ -416,6 +434,9 @@ void for_each_attempt(Jobs& jobs, const Work& work) {
     work(job);
   }
 }
+
+/// How many ranks of a job train: those that are no bystanders, if these are several.
+int training_ranks(const JobRecord& job);
 
 /// Whether a rank did not train a step of the others, because it had joined.
 bool has_joined(const std::vector<JoinedRanks>& joined, int rank, std::int64_t step);

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 /// A job of one rank, whose weights are single numbers.
-class Job {
+class JobOfWeights {
  public:
   void compute(std::int64_t step, const std::string& name, float used, float held) {
     files_.add(0, step, name, {used}, {Kind::used_weight, Phase::pre_forward, 0});
@@ -42,7 +42,7 @@ class Job {
 };
 
 TEST(UsedWeightsFold, HoldsIfAllAreTheHeldOnes) {
-  Job job;
+  JobOfWeights job;
   for (const std::int64_t step : {2, 3}) {
     job.compute(step, "a", 1, 1);
     job.compute(step, "b", static_cast<float>(step), static_cast<float>(step));
@@ -58,7 +58,7 @@ TEST(UsedWeightsFold, HoldsIfAllAreTheHeldOnes) {
 }
 
 TEST(UsedWeightsFold, SaysFromWhichStepOnAndWhoseWeightsTheyAre) {
-  Job job;
+  JobOfWeights job;
   job.compute(2, "a", 1, 1);
   job.compute(2, "b", 1, 1);
   job.compute(3, "a", 1, 2);
@@ -86,7 +86,7 @@ TEST(UsedWeightsFold, SaysFromWhichStepOnAndWhoseWeightsTheyAre) {
 }
 
 TEST(UsedWeightsFold, NamesNoCauseOfWeightsThatNoneHadHeld) {
-  Job job;
+  JobOfWeights job;
   job.compute(2, "a", 1, 1);
   job.compute(3, "a", 5, 2);
   const auto judged = job.judged();
@@ -95,7 +95,7 @@ TEST(UsedWeightsFold, NamesNoCauseOfWeightsThatNoneHadHeld) {
   EXPECT_THAT(judged->symptom.text, Not(HasSubstr("Cause")));
 }
 
-TEST(UsedWeightsFold, SaysNothingWithoutWeights) { EXPECT_FALSE(Job().judged()); }
+TEST(UsedWeightsFold, SaysNothingWithoutWeights) { EXPECT_FALSE(JobOfWeights().judged()); }
 
 }  // namespace
 }  // namespace lockstep

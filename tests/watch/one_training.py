@@ -1,10 +1,11 @@
 """Four steps under DDP, or STEPS. With FAULT in the environment the loss is computed on the unwrapped module; with
 FAULT_FROM it is so from that step on. SAME_DATA: all ranks see the same samples. SCALED_FROM: gradients are doubled
 on all ranks from that step on. NOISE: they grow by 0.001 with each run; the file counts the runs. PAUSE: seconds in
-each step. CHECKPOINT, COMPILE: so is the module. COUNT: its inputs have a number as a tensor, too. SHARDED: by
-fully_shard, over a mesh without names. WORKERS: data workers are forked before the ranks meet. END: how the ranks end,
-`_exit` or `kill` (rank 1); `first`: rank 1 raises before its first step, and its error says SAID, too; `worker`: its data
-worker raises in the third step. TOOL: rank 0 first runs a process of its own that trains."""
+each step. LATE: so many more on rank 1, before it begins. CHECKPOINT, COMPILE: so is the module. COUNT: its inputs
+have a number as a tensor, too. SHARDED: by fully_shard, over a mesh without names. WORKERS: data workers are forked
+before the ranks meet. END: how the ranks end, `_exit` or `kill` (rank 1); `first`: rank 1 raises before its first
+step, and its error says SAID, too; `worker`: its data worker raises in the third step. TOOL: rank 0 first runs a
+process of its own that trains."""
 
 import os
 import signal
@@ -72,6 +73,8 @@ if os.environ.get("END") == "worker":
     images = iter(loader)
 for step in range(int(os.environ.get("STEPS", "4"))):
     optimizer.zero_grad()
+    if dist.get_rank() == 1:
+        time.sleep(float(os.environ.get("LATE", "0")))
     if images is not None:
         next(images)
     mine = 0 if "SAME_DATA" in os.environ else dist.get_rank()

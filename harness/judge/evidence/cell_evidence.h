@@ -34,6 +34,7 @@ struct CellEvidence {
   std::vector<Traffic> traffic = {};
   std::vector<Traffic> traffic_in_steps = {};
   std::vector<JoinedRanks> joined = {};  ///< of a job: steps that some ranks do not train
+  std::vector<int> bystanders = {};      ///< of a job: ranks that train nothing, ascending
   bool settings_differ = false;  ///< optimizers of ranks of a job have different hyperparameters
 };
 

@@ -192,7 +192,10 @@ class RanksOfHeld {
 }  // namespace
 
 ExpectedHolders::ExpectedHolders(const CellEvidence& cell, const Claim& claim)
-    : cell_(cell), kind_(*claim.kind), processes_(cell.evidence->processes()) {
+    : cell_(cell),
+      kind_(*claim.kind),
+      processes_(cell.evidence->processes()),
+      training_(static_cast<std::size_t>(processes_) - cell.bystanders.size()) {
   RanksOfHeld held;
   for (const auto& [tensor, ranks] : cell.evidence->tensors()) {
     if (!concerns(claim, tensor)) continue;
@@ -208,7 +211,7 @@ ExpectedHolders::ExpectedHolders(const CellEvidence& cell, const Claim& claim)
 }
 
 std::size_t ExpectedHolders::expected_of(const ObservedTensor& tensor) const {
-  if (is_everywhere(tensor)) return static_cast<std::size_t>(processes_);
+  if (is_everywhere(tensor)) return training_;
   const auto* const found = counts_.find(HeldTensorKey(tensor));
   return found ? found->value : 1;
 }
@@ -218,18 +221,20 @@ bool ExpectedHolders::is_everywhere(const ObservedTensor& tensor) const {
          !cell_.own.contains(tensor.name);
 }
 
+bool ExpectedHolders::is_bystander(int rank) const {
+  return std::ranges::binary_search(cell_.bystanders, rank);
+}
+
 bool ExpectedHolders::is_of_one_rank(const HeldTensor& place) const {
-  const auto all = static_cast<std::size_t>(processes_);
-  if (place.holders.size() != 1 || all == 1 || !is_everywhere(*place.tensor)) return false;
+  if (place.holders.size() != 1 || training_ == 1 || !is_everywhere(*place.tensor)) return false;
   const auto* const found = counts_.find(HeldTensorKey(*place.tensor));
-  return found && found->value == 1 && observing_.size() == all;
+  return found && found->value == 1 && observing_.size() == training_;
 }
 
 bool ExpectedHolders::are_all_in(const HeldTensor& place) const {
   const std::size_t present = place.holders.size();
   return present == expected_of(*place.tensor) ||
-         (is_everywhere(*place.tensor) &&
-          present + joined_without(place) == static_cast<std::size_t>(processes_)) ||
+         (is_everywhere(*place.tensor) && present + joined_without(place) == training_) ||
          is_of_joined_ranks(place);
 }
 
@@ -254,8 +259,8 @@ std::size_t ExpectedHolders::joined_without(const HeldTensor& place) const {
 std::string ExpectedHolders::missing_in_words(const HeldTensor& place) const {
   std::vector<int> missing;
   for (int rank = 0; rank < processes_ && is_everywhere(*place.tensor); ++rank) {
-    const bool is_absent = !place.holders.contains(rank);
-    if (is_absent && !has_joined(cell_.joined, rank, place.step)) missing.push_back(rank);
+    const bool is_expected = !is_bystander(rank) && !has_joined(cell_.joined, rank, place.step);
+    if (is_expected && !place.holders.contains(rank)) missing.push_back(rank);
   }
   const bool have_ever =
       std::ranges::any_of(missing, [this](int rank) { return observing_.contains(rank); });
@@ -279,7 +284,7 @@ bool ExpectedHolders::were_ever_all_in(const HeldTensor& place) const {
 std::string ExpectedHolders::first_silent_rank(const CellEvidence& cell) const {
   for (const RankExit& end : cell.exits) {
     const bool has_trained = end.kind == ExitKind::finished || end.step > 0;
-    if (!has_trained || observing_.contains(end.rank)) continue;
+    if (!has_trained || observing_.contains(end.rank) || is_bystander(end.rank)) continue;
     return fmt::format("rank {} observed none of the {}", end.rank, plural(kind_));
   }
   return "";

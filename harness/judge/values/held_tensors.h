@@ -159,7 +159,10 @@ class ExpectedHolders {
   Kind kind_;
   /// How many ranks held it in any step. Without shards that one rank held: there may be millions.
   ByHeldTensor<std::uint32_t> counts_;
+  bool is_bystander(int rank) const;
+
   int processes_;
+  std::size_t training_;     ///< how many of them are no bystanders
   std::set<int> observing_;  ///< ranks with an observation for the claim
 };
 

@@ -1,11 +1,18 @@
 """The collectives that a rank called in its last step, and the gradients that it had: why ranks that reduce gradients by
-hand may call other ones. Reads torch's flight recorder once, when ranks are known to differ or the training ends."""
+hand may call other ones. Reads torch's flight recorder once, when ranks are known to differ or the training ends; and
+when they called those of the last steps, once it ends."""
+
+import bisect
+import collections
+import sys
 
 from _lockstep import _stalls
 from _lockstep._traffic import groups_of_process
 
 _MOST_NAMES = 64
 _MOST_PLACES = 64
+_MOST_STEPS = 512  # whose calls have times
+_MOST_ARRIVALS = 2000
 _READS = 4  # in the first of so many steps in which ranks are known to differ: the same on most ranks
 
 
@@ -19,11 +26,14 @@ class LastCalls:
         self._missing = []  # names of parameters without a gradient
         self._facts = {}
         self._is_read = False
+        self._counts = collections.deque(maxlen=_MOST_STEPS)  # pairs of a step and `counts` when it began
+        self._arrivals = []
 
     def begin_step(self, step, counts, parameters):
         """`counts`: of `counts_of_groups`. `parameters`: gives pairs of tensor and name."""
         self._step = step
         self._begin, self._end = self._end, counts or {}
+        self._counts.append((step, self._end))
         self._missing = []
         if step & (step - 1) == 0:
             self._look(parameters())
@@ -57,6 +67,32 @@ class LastCalls:
 
     def facts(self):
         return self._facts
+
+    def arrivals(self):
+        return self._arrivals
+
+    def read_arrivals(self, world):
+        """When this rank called the collectives of all ranks, with tensors of the CPU: it has to wait in them. Raises
+        nothing."""
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        try:
+            if cuda is not None and not cuda.is_initialized():
+                self._arrivals = self._read_arrivals(world)
+        except Exception:  # of private functions of torch
+            pass
+
+    def _read_arrivals(self, world):
+        groups = groups_of_process() or self._groups
+        numbers = {group["title"]: number for number, group in enumerate(groups) if len(group["ranks"]) == world}
+        steps, arrivals = list(self._counts), []
+        ends = {group: [counts.get(group, 0) for _, counts in steps] for group in numbers.values()}
+        for call in _stalls.calls(groups, with_lines=False) or []:
+            group = numbers.get(call["group"])
+            place = bisect.bisect_left(ends.get(group, ()), call["number"])
+            if 0 < place < len(ends.get(group, ())):  # else its step is unknown, or after the last update
+                arrivals.append({"step": steps[place][0], "group": group, "number": call["number"],
+                                 "ns": call["called_ns"]})
+        return arrivals[-_MOST_ARRIVALS:]
 
     def _read(self, world, with_lines):
         """{}: unknown."""

@@ -48,6 +48,21 @@ def on_distributed_module(module):
     _stalls.progress = _stalls.Progress()
     atexit.register(_stalls.progress.end)
     at_end(_end_without_step)
+    if module is not None and _is_first("destroy_process_group"):
+        _note_leaving(module)
+
+
+def _note_leaving(module):
+    """At its end a process has often left the world, and its models are gone."""
+    destroy = module.destroy_process_group
+
+    @functools.wraps(destroy)
+    def destroy_process_group(group=None):
+        if group is None and watcher is not None:
+            watcher.leave_world()
+        return destroy(group)
+
+    module.destroy_process_group = destroy_process_group
 
 
 def _end_without_step():

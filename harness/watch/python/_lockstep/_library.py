@@ -6,7 +6,7 @@ import os
 
 from _lockstep._installed import path_of
 
-_INTERFACE = 9
+_INTERFACE = 10
 
 
 class Failure(Exception):
@@ -41,6 +41,7 @@ class _Tensor(ctypes.Structure):
                 ("not_comparable", ctypes.c_char_p)]
 
 
+_DIGEST = 33  # bytes: 32 digits and a zero
 _VALUE = 4  # numbers of 64 bits: the tensor's number, the micro-batch, and two addresses
 
 
@@ -74,6 +75,8 @@ def _load():
     library.lockstep_watch_close.argtypes = [ctypes.c_void_p]
     library.lockstep_watch_describe.restype = ctypes.c_int64
     library.lockstep_watch_describe.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Tensor)]
+    library.lockstep_watch_digest.argtypes = [ctypes.c_char_p, ctypes.c_int32, _Sizes, ctypes.c_void_p, _Sizes,
+                                              ctypes.c_char_p]
     library.lockstep_watch_begin_step.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     for observe in library.lockstep_watch_observe, library.lockstep_watch_observe_next:
         observe.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
@@ -110,6 +113,14 @@ def begin_attempt(folder):
     library = _load()
     if library.lockstep_watch_begin_attempt(os.fsencode(folder)) < 0:
         raise _failure(library)
+
+
+def digest(dtype, shape, address):
+    """Of a value in the memory of this process, without gaps, as its row has it."""
+    library, text = _load(), ctypes.create_string_buffer(_DIGEST)
+    if library.lockstep_watch_digest(dtype.encode(), len(shape), sizes(shape), address, None, text) < 0:
+        raise _failure(library)
+    return text.value.decode()
 
 
 class Watch:

@@ -35,16 +35,24 @@ class Written:
         return [(tensor._version, tensor.data_ptr()) for tensor in self._tensors]
 
 
+_were_made = False  # any
 _made = {}  # pairs of a weak reference to an optimizer and the line that made it, by id
 
 
 def note_made(optimizer):
     """An optimizer was made. Raises nothing."""
+    global _were_made
+    _were_made = True
     try:
         key, place = id(optimizer), place_of_caller()
         _made[key] = weakref.ref(optimizer, lambda _: _made.pop(key, None)), place
     except Exception:  # of a subclass with slots, or a folder that is gone
         pass
+
+
+def were_made():
+    """Whether an optimizer was ever made in this process."""
+    return _were_made
 
 
 def _made_at(optimizer):

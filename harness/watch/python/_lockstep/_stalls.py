@@ -195,7 +195,8 @@ def _call_of(entry, names, now_ns):
             "operation": operation, "dtype": (dtypes[0] if dtypes else "").lower(),
             "shape": str(list(sizes[0])) if sizes else "", "tensors": len(sizes), "elements": elements,
             "is_complete": bool(entry["retired"]) or entry["state"] == "completed",
-            "age_ns": max(0, now_ns - entry["time_created_ns"]), "site": _place_of(frames)[1]}
+            "age_ns": max(0, now_ns - entry["time_created_ns"]), "called_ns": entry["time_created_ns"],
+            "site": _place_of(frames)[1]}
 
 
 def calls(groups, with_lines=True):

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 
-from _lockstep import _configuration, _devices, _files, _library, _precision, _settings, _stalls
+from _lockstep import _bystander, _configuration, _devices, _files, _library, _precision, _settings, _stalls
 from _lockstep._also import Also, MicroBatches
 from _lockstep._averaging import averager_type, steps_between_averages
 from _lockstep._calls import LastCalls
@@ -14,7 +14,7 @@ from _lockstep._contributions import Contributions, is_due
 from _lockstep._data import Data
 from _lockstep._execution import Execution
 from _lockstep._joins import Joins
-from _lockstep._machines import ranks_of_machine, rendezvous, threads_of
+from _lockstep._machines import machine, ranks_of_machine, rendezvous, threads_of
 from _lockstep._modules import Modules
 from _lockstep._objects import objects_by_type, objects_of
 from _lockstep._observed_steps import ObservedSteps
@@ -689,6 +689,7 @@ class Watcher:
                                    **self._hyperparameters.first_modes},
                  "precisions": self._precisions.facts(),
                  "unreduced": self._wrappers.facts(), "last_calls": self._last_calls.facts(),
+                 "arrivals": self._last_calls.arrivals(), "clock": "%016x" % machine() if machine() else "",
                  "joined": self._joins.facts(), "untrained": self._untrained.facts(),
                  "broken_ties": self._ties.facts(), "parameter_orders": self._orders_of_parameters.facts(),
                  "schedules": self._schedules.facts(), "optimizers": self._optimizers.places,
@@ -725,10 +726,17 @@ class Watcher:
         self._note_failure()
         self._attempt(self.pause)
 
+    def leave_world(self):
+        """This process is about to leave the world. A rank that trains nothing says so."""
+        if not self.has_begun() and os.getpid() == self._pid:
+            _bystander.note(self._torch, self._settings.folder)
+
     def end_without_step(self):
         """Records the error that ends a rank before its first step."""
         error = _error_of_process()
-        if error is not None and not self.has_begun():
+        if error is None:
+            self.leave_world()
+        elif not self.has_begun():
             self._attempt(self._open)
             self._attempt(self.pause, error)
 
@@ -761,6 +769,7 @@ class Watcher:
         if self._world > 1:
             self._last_calls.read(self._world, with_lines=error is not None or self._watch.keeps())
             self._schedules.look(self._step, self._optimizers.living())
+            self._last_calls.read_arrivals(self._world)
         self._end_facts = _stalls.facts_of_error(error)
         self._note()
         self._execution.write(self._settings.folder, self._rank, True)
