@@ -160,6 +160,27 @@ JobSizes StepComparison::sizes_of(const SideStep& a, const SideStep& b) const {
   return sizes;
 }
 
+namespace {
+
+/// As `StepDifference::most_gradients_agree`. A gradient of one element may be constant.
+bool do_most_agree(const std::vector<TensorPair>& pairs,
+                   const std::vector<TensorDifference>& tensors) {
+  constexpr int kEnough = 4;
+  int all = 0, agreeing = 0;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const TensorPair& pair = pairs[i];
+    const bool is_known = pair.quantity == Compared::gradient && pair.a.elements > 1 &&
+                          std::max(pair.a.norm, pair.b.norm) > 0 &&
+                          tensors[i].likeness != Likeness::no_evidence;
+    if (!is_known) continue;
+    ++all;
+    if (tensors[i].likeness <= Likeness::rounding) ++agreeing;
+  }
+  return all >= kEnough && 4 * agreeing >= 3 * all;
+}
+
+}  // namespace
+
 void StepComparison::compare_all(const std::vector<TensorPair>& pairs, const SideStep& a,
                                  const SideStep& b, const Noise& noise, StepDifference& found) {
   const JobSizes sizes = sizes_of(a, b);
@@ -183,6 +204,7 @@ void StepComparison::compare_all(const std::vector<TensorPair>& pairs, const Sid
   }
   leave_out_fused_noise(pairs, found);
   leave_out_scale(found);
+  found.most_gradients_agree = do_most_agree(pairs, found.tensors);
 }
 
 TensorDifference StepComparison::compare_one(const TensorPair& pair, const SideStep& a,

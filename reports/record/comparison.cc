@@ -204,7 +204,8 @@ bool may_be_samples(const ComparedPair& diff) {
       diff.preconditions.begin(), diff.preconditions.end(), [](const Precondition& one) {
         return one.prerequisite == Prerequisite::samples && one.likeness == Likeness::undecided;
       });
-  return step && is_unknown && !has_certain(*step) && !common_factor(*step);
+  return step && is_unknown && !step->most_gradients_agree && !has_certain(*step) &&
+         !common_factor(*step);
 }
 
 bool may_be_precision(const ComparedPair& diff) {

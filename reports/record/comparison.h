@@ -176,6 +176,9 @@ struct StepDifference {
   ModuleDifferences modules = {};
   /// By likeness, of a step whose tensors were left out; absent: `tensors` has all.
   std::optional<std::array<std::int64_t, kLikenesses>> counts = {};
+  /// At least three of four of its gradients that are not 0 agree, of at least 4: both sides
+  /// computed them from the same samples.
+  bool most_gradients_agree = false;
 
   bool operator==(const StepDifference&) const = default;
 

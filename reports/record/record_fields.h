@@ -575,7 +575,8 @@ struct Fields<StepDifference> {
       field("weights_apart", &StepDifference::weights_apart),
       field("undecidable", &StepDifference::undecidable),
       field("tensors", &StepDifference::tensors), field("modules", &StepDifference::modules),
-      field("counts", &StepDifference::counts));
+      field("counts", &StepDifference::counts),
+      field("most_gradients_agree", &StepDifference::most_gradients_agree));
 };
 
 template <>

@@ -264,6 +264,9 @@ TEST(UnknownSamples, LeaveADifferenceThatIsNoMultipleOpen) {
   const Outcome outcome = Trainings::get().diff("ddp2-blind ddp2-stale");
   EXPECT_EQ(outcome.status, 2) << outcome.out;
   EXPECT_THAT(unwrapped(outcome.out), HasSubstr("other samples would look the same"));
+  const Outcome alone = Trainings::get().diff("ddp2-blind ddp2-stored");
+  EXPECT_EQ(alone.status, 1) << "other samples would change all gradients: " << alone.out;
+  EXPECT_THAT(unwrapped(alone.out), HasSubstr("DIFFERENT: 1 of 8 gradients differ in step 2"));
 }
 
 TEST(OtherNames, AreMappedOrListed) {
