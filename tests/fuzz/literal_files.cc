@@ -236,7 +236,12 @@ std::string literal_facts() {
          R"("collectives": [{"first_step": 1, "last_step": 3, "group_size": 2, "collectives": 5}],)"
          R"("collectives_in_steps": [], "configuration": {"lr": "0.1"}, "precisions":)"
          R"([{"operation": "linear", "dtype": "bfloat16", "first_step": 1}], "groups": {"tp": 2},)"
+         R"("arrivals": [{"step": 2, "group": 0, "number": 3, "ns": 5}], "clock": "1f",)"
          R"("local_first": 0, "local_count": 2, "rendezvous": 77})";
+}
+
+std::string literal_bystander() {
+  return R"({"rank": 2, "world_size": 3, "copies": [{"name": "w", "digest": "00ff"}]})";
 }
 
 std::string literal_elsewhere() { return R"({"process": 4711, "step": 3})"; }
@@ -318,6 +323,7 @@ std::vector<LiteralFile> literal_seeds() {
       " app.model.layers.0.weight\n app.model.head.bias\n";
   using namespace pickling;
   return {
+      {"bystander", literal_bystander()},
       {"collective-log", log_of_collectives()},
       {"csv-text", "# a remark\nname,count,value\n\"a, \"\"b\"\"\",3,1.5e-3\nx\\x0a,-1,nan\ntorn"},
       {"distributed-metadata", literal_distributed_metadata()},

@@ -18,6 +18,7 @@ std::vector<LiteralFile> literal_journal();
 /// What the hook of rank 0 of 2 writes: what it knows, that it trains in another process, too, and
 /// where it stands still. `literal_stall` is the stall that it answers.
 std::string literal_facts();
+std::string literal_bystander();
 std::string literal_elsewhere();
 std::string literal_answer();
 std::string literal_end();

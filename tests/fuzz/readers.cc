@@ -204,6 +204,10 @@ void read_elsewhere(std::string_view bytes) {
   read_facts("elsewhere", "rank-0.elsewhere.json", bytes);
 }
 
+void read_bystander(std::string_view bytes) {
+  bystanders_in(as_file("bystander", "rank-2.bystander.json", bytes).parent_path());
+}
+
 void read_process_error(std::string_view bytes) {
   errors_without_step(as_file("process-error", "process-1.error.json", bytes).parent_path());
 }
@@ -480,6 +484,7 @@ void read_model_names(std::string_view bytes) {
 }
 
 constexpr std::array kReaders{
+    FuzzedReader{"bystander", read_bystander},
     FuzzedReader{"collective-log", read_log},
     FuzzedReader{"csv-text", read_csv_text},
     FuzzedReader{"distributed-metadata", read_distributed_metadata},

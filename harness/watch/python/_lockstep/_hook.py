@@ -58,7 +58,7 @@ def _note_leaving(module):
 
     @functools.wraps(destroy)
     def destroy_process_group(group=None):
-        if group is None and watcher is not None:
+        if watcher is not None and group in (None, module.GroupMember.WORLD):
             watcher.leave_world()
         return destroy(group)
 
