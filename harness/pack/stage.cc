@@ -43,7 +43,8 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 2> kEndings{".tensors.csv", ".index"};
 /// Of those with texts of the training.
 constexpr std::array<std::string_view, 7> kEndingsOfTexts{
-    ".status.json", kFactsEnding, kElsewhereEnding, kKeptAnswerEnding, kEndEnding, kBystanderEnding, kStacksEnding};
+    ".status.json", kFactsEnding,     kElsewhereEnding, kKeptAnswerEnding,
+    kEndEnding,     kBystanderEnding, kStacksEnding};
 
 using Json = nlohmann::json;
 
