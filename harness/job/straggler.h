@@ -8,10 +8,10 @@
 
 namespace lockstep {
 
-/// The rank that the others waited for, as their calls of the same collectives tell: in at least
-/// three of four of 20 steps or more, for at least a fifth of the time of these and 2 ms a step,
-/// and at least four times as long as for all others. Empty: none, or it is unknown: clocks of
-/// several machines are not compared.
+/// The rank that the others waited for, as the times tell at which ranks called the same
+/// collectives: in three of four of 20 steps or more each for at least a quarter of a step and 2
+/// ms, longer than for any other. Empty: none, or it is unknown: clocks of several machines are not
+/// compared.
 std::optional<Straggler> straggler_in(const std::map<int, RankFacts>& facts);
 
 }  // namespace lockstep
