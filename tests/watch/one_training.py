@@ -3,9 +3,10 @@ FAULT_FROM it is so from that step on. SAME_DATA: all ranks see the same samples
 on all ranks from that step on. NOISE: they grow by 0.001 with each run; the file counts the runs. PAUSE: seconds in
 each step. LATE: so many more on rank 1, before it begins. CHECKPOINT, COMPILE: so is the module. COUNT: its inputs
 have a number as a tensor, too. SHARDED: by fully_shard, over a mesh without names. WORKERS: data workers are forked
-before the ranks meet. END: how the ranks end, `_exit` or `kill` (rank 1); `first`: rank 1 raises before its first
-step, and its error says SAID, too; `worker`: its data worker raises in the third step. TOOL: rank 0 first runs a
-process of its own that trains."""
+before the ranks meet. END: how the ranks end, `_exit` or `kill` (rank 1); `caught`, `caught-at-once`: rank 1 leaves
+in a handler, or does not after all, `recovered`; `first`: rank 1 raises before its first step, and its error says
+SAID, too; `worker`: its data worker raises in the third step. TOOL: rank 0 first runs a process of its own that
+trains."""
 
 import os
 import signal
@@ -91,6 +92,17 @@ for step in range(int(os.environ.get("STEPS", "4"))):
     time.sleep(float(os.environ.get("PAUSE", "0")))
 if os.environ.get("END") == "_exit":
     os._exit(0)
+if os.environ.get("END") in ("caught", "caught-at-once", "recovered") and dist.get_rank() == 1:
+    try:
+        try:
+            raise ValueError("bad sample 18")  # the line of the error
+        except ValueError:
+            if os.environ["END"] == "caught-at-once":
+                os._exit(5)
+            sys.exit(5)
+    except SystemExit:
+        if os.environ["END"] != "recovered":
+            raise
 if os.environ.get("END") == "kill" and dist.get_rank() == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 dist.destroy_process_group()

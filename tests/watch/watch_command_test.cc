@@ -306,6 +306,19 @@ TEST_F(WatchCommand, JudgesRanksThatLeaveWithoutCleaningUp) {
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("in lockstep: 4 of 4 parameters"));
 }
 
+/// Python forgets it, and the rank would have finished.
+TEST_F(WatchCommand, NamesTheErrorThatATrainingCatchesBeforeItLeaves) {
+  for (const char* const end : {"caught", "caught-at-once"}) {
+    fs::remove_all(out());
+    const Outcome outcome = watch("", fmt::format("env END={} {}", end, two_ranks("one_training")));
+    EXPECT_EQ(outcome.status, 5) << outcome.err;
+    EXPECT_THAT(unwrapped(outcome.err),
+                testing::ContainsRegex(
+                    "RAISED on rank 1 after step 4: ValueError: bad sample 18, at [a-z/]*" +
+                    marked_place("one_training.py", "# the line of the error")));
+  }
+}
+
 TEST_F(WatchCommand, NamesTheErrorThatEndsARankBeforeItsFirstStep) {
   const Outcome outcome = watch("", "env END=first " + two_ranks("one_training"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;

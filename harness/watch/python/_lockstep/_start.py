@@ -5,7 +5,7 @@ import json
 import os
 import sys
 
-from _lockstep import _files, _objects, _settings
+from _lockstep import _exits, _files, _objects, _settings
 
 # Imported modules, and the function of `_hook` that each is passed to.
 _MODULES = {"torch.optim.optimizer": "on_optimizer_module",
@@ -107,9 +107,15 @@ def _generators():
     return {} if current is None or current.seed is None else _GENERATORS
 
 
+def _end_by(error):
+    if _settings.watcher is not None:
+        _settings.watcher.end_by(error)
+
+
 def install():
     """Waits for the modules."""
     _objects.keep_frozen()
+    _exits.keep_errors(_end_by)
     if _generators():
         from _lockstep import _seed
 
@@ -154,7 +160,7 @@ def _text_of(error):
 
 
 def _note_error(process):
-    error = getattr(sys, "last_value", None)
+    error = _exits.error_of_process()
     watcher = _settings.watcher
     if error is None or os.getpid() != process or watcher is not None and watcher.has_begun():
         return

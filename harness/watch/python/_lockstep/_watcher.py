@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 
-from _lockstep import _bystander, _configuration, _devices, _files, _library, _precision, _settings, _stalls
+from _lockstep import _bystander, _configuration, _devices, _exits, _files, _library, _precision, _settings, _stalls
 from _lockstep._also import Also, MicroBatches
 from _lockstep._averaging import averager_type, steps_between_averages
 from _lockstep._calls import LastCalls
@@ -531,6 +531,7 @@ class Watcher:
             raise RuntimeError("its data ended before that of others in a Join, and how many steps they trained "
                                "meanwhile is unknown")
         self._step += 1
+        _exits.forget()
         if self._perturbation is not None:
             self._perturbation.end()
         counts = counts_of_groups()
@@ -733,17 +734,23 @@ class Watcher:
 
     def end_without_step(self):
         """Records the error that ends a rank before its first step."""
-        error = _error_of_process()
+        error = _exits.error_of_process()
         if error is None:
             self.leave_world()
         elif not self.has_begun():
+            self.end_by(error)
+
+    def end_by(self, error):
+        """An error ends this rank."""
+        self._note_failure()
+        if not self._is_off and has_joined():
             self._attempt(self._open)
-            self._attempt(self.pause, error)
+        self._attempt(self.pause, error)
 
     def end_with_process(self):
         """Ends it because this process ends."""
         self._note_failure()
-        error = _error_of_process()
+        error = _exits.error_of_process()
         if error is None and is_child() and has_died(self._parent):
             # torch.multiprocessing interrupts ranks whose launcher has died, and ends them without an error.
             error = KeyboardInterrupt("the launcher ended before this rank")
@@ -785,13 +792,3 @@ def _in_room(failure):
     while len(json.dumps(failure)) > _ROOM:
         failure = failure[:-1]
     return json.dumps(failure).ljust(_ROOM)
-
-
-def _error_of_process():
-    """The exception that ends this process. The last one of an interactive Python did not."""
-    if hasattr(sys, "ps1"):
-        return None
-    error = sys.exc_info()[1] if is_child() else getattr(sys, "last_value", None)
-    if isinstance(error, SystemExit):  # with which multiprocessing leaves after an error
-        error = error.__context__ if error.code else None
-    return error
