@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kEnoughSteps = 20;
 constexpr double kShareOfStep = 0.25;
-constexpr double kLeast_s = 0.002;
+constexpr double kLeastSeconds = 0.002;
 constexpr double kNanoseconds = 1e-9;
 
 /// When each rank called a collective of all, by step, group and number.
@@ -113,7 +113,7 @@ std::optional<Straggler> straggler_in(const std::map<int, RankFacts>& facts) {
   const std::vector<double> lateness = lateness_of(rank, steps);
   // In three of four steps: a machine that has too much to do makes ranks late, too, now and then.
   const double usual = quantile(lateness, 0.25);
-  if (usual < kLeast_s || usual < kShareOfStep * median_duration(steps)) return std::nullopt;
+  if (usual < kLeastSeconds || usual < kShareOfStep * median_duration(steps)) return std::nullopt;
   const auto late = std::ranges::count_if(lateness, [](double one) { return one > 0; });
   const double duration =
       static_cast<double>(steps.back().first_ns - steps.front().first_ns) * kNanoseconds;

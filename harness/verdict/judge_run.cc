@@ -281,6 +281,11 @@ std::string straggler_in_words(const JobRecord& job) {
       late.rank, late.waited_s, late.duration_s, late.late, late.steps);
 }
 
+void add_bystanders(const BystanderCopies& copies, JobRecord& job) {
+  for (std::string& note : copies.notes()) job.notes.push_back(std::move(note));
+  job.notes = with(straggler_in_words(job), std::move(job.notes));
+}
+
 /// The last steps of tensors of a kind that all ranks stopped to observe, by name.
 std::map<std::string, std::int64_t> ended_of(Kind kind, const Judgement& judgement) {
   std::map<std::string, std::int64_t> ended;
@@ -367,15 +372,8 @@ void add_untrained(JobRecord& job) {
   add_fault(untrained_parameters(job), job);
 }
 
-/// A job has no expectation, so its findings are the result.
-void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) {
-  begin_judging(job);
-  job.faults.clear();
-  job.tables.clear();
-  if (!was_run(job)) {
-    job.symptom = symptom_of_unrun("", job.not_run);
-    return;
-  }
+/// Without claims and exits.
+CellEvidence evidence_of_job(const JobRecord& job, EvidenceOfRun& evidence) {
   CellEvidence judged;
   judged.world_size = job.world_size;
   judged.steps = job.planned_steps;
@@ -389,6 +387,19 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   judged.traffic_in_steps = job.traffic_in_steps;
   if (!begins_apart(job, *judged.evidence)) judged.unshared = unshared_tensors(judged);
   judged.own = own_tensors(*judged.evidence);
+  return judged;
+}
+
+/// A job has no expectation, so its findings are the result.
+void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) {
+  begin_judging(job);
+  job.faults.clear();
+  job.tables.clear();
+  if (!was_run(job)) {
+    job.symptom = symptom_of_unrun("", job.not_run);
+    return;
+  }
+  CellEvidence judged = evidence_of_job(job, evidence);
   JobTables tables(judged);
   ReductionFold reductions(judged);
   StepFolds others = tables.columns();
@@ -405,8 +416,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   job.coverage = coverage_of(
       judged, {ended_of(Kind::gradient, judgement), ended_of(Kind::parameter, judgement)});
   job.notes = notes_of_job(judged, job.results, job.exits);
-  for (std::string& note : copies.notes()) job.notes.push_back(std::move(note));
-  job.notes = with(straggler_in_words(job), std::move(job.notes));
+  add_bystanders(copies, job);
   add_parameter_order(job);
   add_reductions(reductions, job);
   add_used_weights(used_weights, job);
