@@ -41,6 +41,7 @@
 #include "harness/verdict/untrained_parameters.h"
 #include "harness/verdict/used_weights_fold.h"
 #include "harness/verdict/written_apart.h"
+#include "reports/base/plain_text.h"
 #include "reports/record/differing_settings.h"
 #include "reports/record/mismatch_table.h"
 
