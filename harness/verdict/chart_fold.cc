@@ -179,6 +179,9 @@ StepSeries ChartFold::series() {
     series.largest_norms.push_back(high);
     middles.push_back(median(row.norms));
   }
+  std::erase_if(ranks, [this](const RankSeries& one) {
+    return std::ranges::binary_search(cell_.bystanders, one.ranks.front());
+  });
   series.norms = alike(std::move(ranks));
   leave_out(middles, series);
   return series;

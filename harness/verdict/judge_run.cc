@@ -276,9 +276,8 @@ std::string straggler_in_words(const JobRecord& job) {
   if (!job.straggler) return "";
   const Straggler& late = *job.straggler;
   return fmt::format(
-      "the others waited for rank {}: {:.2g} of {:.2g} s, in {} of {} steps (calls of collectives, "
-      "by "
-      "the clock of their machine)",
+      "the others waited for rank {}: {:.2g} of {:.2g} s, in {} of {} steps (calls of "
+      "collectives, by the clock of their machine)",
       late.rank, late.waited_s, late.duration_s, late.late, late.steps);
 }
 

@@ -38,14 +38,20 @@ def _note(torch, folder):
 def _copies(torch, parameters):
     copies, size = [], 0
     for name, tensor in parameters[:_MOST_COPIES]:
-        placed = placement_of(tensor)
-        if placed.reason or placed.part is not None:
-            continue
-        size += placed.local.numel() * placed.local.element_size()
-        if size > _MOST_BYTES:
-            break
-        with torch.no_grad():
-            value = placed.local.detach().resolve_conj().resolve_neg().cpu().contiguous()
-        copies.append({"name": name, "digest": _library.digest(str(value.dtype)[len("torch."):], tuple(value.shape),
-                                                               value.data_ptr())})
+        try:
+            placed = placement_of(tensor)
+            if placed.reason or placed.part is not None:
+                continue
+            size += placed.local.numel() * placed.local.element_size()
+            if size > _MOST_BYTES:
+                break
+            copies.append({"name": name, "digest": _digest_of(torch, placed.local)})
+        except Exception:  # of a type without a digest, or a parameter that has no shape yet
+            pass
     return copies
+
+
+def _digest_of(torch, tensor):
+    with torch.no_grad():
+        value = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    return _library.digest(str(value.dtype)[len("torch."):], tuple(value.shape), value.data_ptr())
