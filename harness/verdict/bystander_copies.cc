@@ -64,6 +64,7 @@ void BystanderCopies::see(const StepView& step, Phase phase, std::int64_t after)
   std::map<std::string, std::set<std::string>> known;  // digests, by name
   for (const auto& [name, rows] : last_rows_of(step, Kind::parameter, phase)) {
     known.emplace(name, digests_of(step, rows));
+    if (phase == Phase::post_step) trained_.insert(name);
   }
   for (const Setting& copy : job_.copies) {
     const auto found = known.find(copy.name);
@@ -74,9 +75,16 @@ void BystanderCopies::see(const StepView& step, Phase phase, std::int64_t after)
   }
 }
 
+BystanderCopies::StepsByName BystanderCopies::trained_of(const StepsByName& after) const {
+  StepsByName trained = after;
+  std::erase_if(trained, [this](const auto& copy) { return !trained_.contains(copy.first); });
+  return trained;
+}
+
 std::vector<std::string> BystanderCopies::notes() const {
   std::map<StepsByName, std::vector<int>> ranks;
-  for (std::size_t i = 0; i < after_.size(); ++i) ranks[after_[i]].push_back(job_.bystanders[i]);
+  for (std::size_t i = 0; i < after_.size(); ++i)
+    ranks[trained_of(after_[i])].push_back(job_.bystanders[i]);
   std::vector<std::string> notes;
   if (job_.bystanders.size() == static_cast<std::size_t>(job_.world_size)) return notes;
   const bool are_left_out = training_ranks(job_) < job_.world_size;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,11 @@ class BystanderCopies : public StepFold {
 
   void see(const StepView& step, Phase phase, std::int64_t after);
 
+  /// Without parameters that the training does not change.
+  StepsByName trained_of(const StepsByName& after) const;
+
   const JobRecord& job_;
+  std::set<std::string> trained_;   ///< names of parameters that optimizers step
   std::vector<StepsByName> after_;  ///< by place in `JobRecord::bystanders`
   std::int64_t last_ = 0;           ///< step that was seen
 };

@@ -37,6 +37,7 @@ class JobWithBystanders {
   explicit JobWithBystanders(int ranks = 3)
       : files_(ranks), run_(literal_run_of_job(files_, ranks)) {
     for (int rank = 0; rank < 2; ++rank) {
+      files_.add(rank, 1, "frozen", {9}, kBefore);
       for (const char* const name : {"a", "b"}) {
         files_.add(rank, 1, name, {0}, kBefore);
         for (int step = 1; step <= 5; ++step) {
@@ -116,6 +117,14 @@ TEST(BystanderCopies, AreThoseOfAStep) {
 
 TEST(BystanderCopies, OfOtherValuesSayNothing) {
   EXPECT_THAT(notes_with(7, 8), Contains("rank 2 has no optimizer, and is not compared"));
+}
+
+TEST(BystanderCopies, OfFrozenParametersAreNotOld) {
+  JobWithBystanders job;
+  job.copy("frozen", 9);
+  job.copy("a", 5);
+  EXPECT_THAT(job.judged().notes, Contains(HasSubstr("its 1 parameter is that of the others after "
+                                                     "step 5")));
 }
 
 /// As of a model that is generated with, and one that it is compared with.
