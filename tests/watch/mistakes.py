@@ -607,13 +607,16 @@ def callback_adds_an_adapter():
     from transformers import Trainer, TrainerCallback
 
     class Add(TrainerCallback):
-        def on_train_begin(self, args, state, control, model=None, optimizer=None, **rest):
+        def on_train_begin(self, args, state, control, model=None, optimizer=None, lr_scheduler=None, **rest):
             block = model.transformer.h[0]
             torch.manual_seed(1)
             adapter = nn.Linear(16, 16)
             block.adapter = adapter
             block.mlp.register_forward_hook(lambda module, args, output: output + adapter(output))
             optimizer.add_param_group({"params": list(adapter.parameters())})
+            if lr_scheduler is not None:  # since transformers 5.24 it is there already, and wants a rate for each group
+                for known in lr_scheduler.base_lrs, lr_scheduler.lr_lambdas:
+                    known.append(known[0])
 
     model = gpt()
     trainer = Trainer(model=model, args=arguments(), train_dataset=Words(), callbacks=[Add()],
