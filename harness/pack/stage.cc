@@ -41,11 +41,6 @@ namespace fs = std::filesystem;
 
 /// Of the files `rank-N` + ending that a pack holds unless names are replaced.
 constexpr std::array<std::string_view, 2> kEndings{".tensors.csv", ".index"};
-/// Of those with texts of the training.
-constexpr std::array<std::string_view, 7> kEndingsOfTexts{
-    ".status.json", kFactsEnding,     kElsewhereEnding, kKeptAnswerEnding,
-    kEndEnding,     kBystanderEnding, kStacksEnding};
-
 using Json = nlohmann::json;
 
 /// What the hook of a rank wrote that stands still, without secrets. Every error names the file and

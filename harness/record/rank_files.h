@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
@@ -19,6 +20,11 @@ inline constexpr std::string_view kAnswerEnding = ".stall.json";  ///< where the
 inline constexpr std::string_view kEndEnding =
     ".ended.json";  ///< its calls, when an error ended it
 inline constexpr std::string_view kKeptAnswerEnding = ".stalled.json";  ///< that of the last stall
+
+/// Of those with texts of the training.
+inline constexpr std::array<std::string_view, 7> kEndingsOfTexts{
+    ".status.json", kFactsEnding,     kElsewhereEnding, kKeptAnswerEnding,
+    kEndEnding,     kBystanderEnding, kStacksEnding};
 
 /// Bytes of an answer.
 inline constexpr std::uint64_t kLargestAnswer = 1 << 26;

@@ -32,14 +32,12 @@ void mask(Json& json, const std::string& name) {
 }
 
 bool holds_texts(std::string_view name) {
-  constexpr std::array<std::string_view, 8> kEndings{
-      ".status.json", kFactsEnding,     kElsewhereEnding, kKeptAnswerEnding,
-      kEndEnding,     kBystanderEnding, kStacksEnding,    ".log"};
   const bool is_of_rank = name.starts_with("rank-");
   const bool is_of_process = name.starts_with("process-") && name.ends_with(".error.json");
   return is_of_process || name == "stall.json" || name == "launcher.log" ||
-         (is_of_rank && std::any_of(kEndings.begin(), kEndings.end(),
-                                    [&](std::string_view one) { return name.ends_with(one); }));
+         (is_of_rank && (name.ends_with(".log") ||
+                         std::any_of(kEndingsOfTexts.begin(), kEndingsOfTexts.end(),
+                                     [&](std::string_view one) { return name.ends_with(one); })));
 }
 
 /// The document that a rank wrote; none: it is another text.

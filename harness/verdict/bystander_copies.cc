@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <set>
 
 #include "harness/judge/values/whole_copies.h"
 #include "reports/base/plain_text.h"
@@ -14,15 +13,12 @@ namespace lockstep {
 
 namespace {
 
-/// The digests of a whole parameter that ranks hold.
-std::set<std::string> digests_of(const StepView& step, const RowsOfRanks& rows) {
+/// Whether ranks hold a whole parameter of these bits.
+bool hold(const std::string& digest, const StepView& step, const RowsOfRanks& rows) {
   Observation whole = *rows.begin()->second;
   whole.local_shape = whole.global_shape;
-  std::set<std::string> digests;
-  for (const WholeCopy& copy : whole_copies(step, rows, whole)) {
-    digests.insert(to_text(copy.digest));
-  }
-  return digests;
+  return std::ranges::any_of(whole_copies(step, rows, whole),
+                             [&](const WholeCopy& copy) { return to_text(copy.digest) == digest; });
 }
 
 std::string moment_in_words(std::int64_t after) {
@@ -61,14 +57,13 @@ void BystanderCopies::see(const StepView& step) {
 }
 
 void BystanderCopies::see(const StepView& step, Phase phase, std::int64_t after) {
-  std::map<std::string, std::set<std::string>> known;  // digests, by name
-  for (const auto& [name, rows] : last_rows_of(step, Kind::parameter, phase)) {
-    known.emplace(name, digests_of(step, rows));
+  const auto parameters = last_rows_of(step, Kind::parameter, phase);
+  for (const auto& [name, rows] : parameters) {
     if (phase == Phase::post_step) trained_.insert(name);
   }
   for (const Setting& copy : job_.copies) {
-    const auto found = known.find(copy.name);
-    if (found == known.end() || !found->second.contains(copy.value)) continue;
+    const auto rows = parameters.find(copy.name);
+    if (rows == parameters.end() || !hold(copy.value, step, rows->second)) continue;
     for (std::size_t i = 0; i < after_.size(); ++i) {
       if (std::ranges::binary_search(copy.ranks, job_.bystanders[i])) after_[i][copy.name] = after;
     }
@@ -82,11 +77,12 @@ BystanderCopies::StepsByName BystanderCopies::trained_of(const StepsByName& afte
 }
 
 std::vector<std::string> BystanderCopies::notes() const {
+  if (job_.bystanders.size() == static_cast<std::size_t>(job_.world_size)) return {};
   std::map<StepsByName, std::vector<int>> ranks;
-  for (std::size_t i = 0; i < after_.size(); ++i)
+  for (std::size_t i = 0; i < after_.size(); ++i) {
     ranks[trained_of(after_[i])].push_back(job_.bystanders[i]);
+  }
   std::vector<std::string> notes;
-  if (job_.bystanders.size() == static_cast<std::size_t>(job_.world_size)) return notes;
   const bool are_left_out = training_ranks(job_) < job_.world_size;
   for (const auto& [after, alike] : ranks) {
     const bool is_one = alike.size() == 1;

@@ -281,7 +281,8 @@ std::string straggler_in_words(const JobRecord& job) {
       late.rank, late.waited_s, late.duration_s, late.late, late.steps);
 }
 
-void add_bystanders(const BystanderCopies& copies, JobRecord& job) {
+/// About ranks that train nothing, or late.
+void add_notes_of_ranks(const BystanderCopies& copies, JobRecord& job) {
   for (std::string& note : copies.notes()) job.notes.push_back(std::move(note));
   job.notes = with(straggler_in_words(job), std::move(job.notes));
 }
@@ -416,7 +417,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   job.coverage = coverage_of(
       judged, {ended_of(Kind::gradient, judgement), ended_of(Kind::parameter, judgement)});
   job.notes = notes_of_job(judged, job.results, job.exits);
-  add_bystanders(copies, job);
+  add_notes_of_ranks(copies, job);
   add_parameter_order(job);
   add_reductions(reductions, job);
   add_used_weights(used_weights, job);

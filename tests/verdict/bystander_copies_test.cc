@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/record/digest.h"
@@ -92,10 +93,12 @@ TEST(Bystander, LeavesAJobUndecidedWhoseOnlyOtherRankIsOne) {
   EXPECT_EQ(run.jobs[0].results[1].verdict, Verdict::undecided);
 }
 
-std::vector<std::string> notes_with(float a, float b) {
+using Copies = std::vector<std::pair<const char*, float>>;
+
+/// Of a job whose rank 2 has them.
+std::vector<std::string> notes_with(const Copies& copies) {
   JobWithBystanders job;
-  job.copy("a", a);
-  job.copy("b", b);
+  for (const auto& [name, value] : copies) job.copy(name, value);
   job.copy("of no training", 3);
   const JobRecord judged = job.judged();
   EXPECT_TRUE(agrees(judged));
@@ -104,36 +107,31 @@ std::vector<std::string> notes_with(float a, float b) {
 
 TEST(BystanderCopies, AreThoseOfAStep) {
   const std::string rank = "rank 2 has no optimizer, and is not compared: ";
-  EXPECT_THAT(notes_with(5, 5),
+  EXPECT_THAT(notes_with({{"a", 5}, {"b", 5}}),
               Contains(rank + "its 2 parameters are those of the others after step 5"));
   EXPECT_THAT(
-      notes_with(0, 0),
+      notes_with({{"a", 0}, {"b", 0}}),
       Contains(rank + "its 2 parameters are those of the others before step 1, not after step 5"));
   EXPECT_THAT(
-      notes_with(3, 5),
+      notes_with({{"a", 3}, {"b", 5}}),
       Contains(rank + "1 of its 2 parameters (a) is that of the others after step 3, not after "
                       "step 5"));
 }
 
 TEST(BystanderCopies, OfOtherValuesSayNothing) {
-  EXPECT_THAT(notes_with(7, 8), Contains("rank 2 has no optimizer, and is not compared"));
+  EXPECT_THAT(notes_with({{"a", 7}, {"b", 8}}),
+              Contains("rank 2 has no optimizer, and is not compared"));
 }
 
+constexpr const char* kOneIsNew = "its 1 parameter is that of the others after step 5";
+
 TEST(BystanderCopies, OfFrozenParametersAreNotOld) {
-  JobWithBystanders job;
-  job.copy("frozen", 9);
-  job.copy("a", 5);
-  EXPECT_THAT(job.judged().notes, Contains(HasSubstr("its 1 parameter is that of the others after "
-                                                     "step 5")));
+  EXPECT_THAT(notes_with({{"frozen", 9}, {"a", 5}}), Contains(HasSubstr(kOneIsNew)));
 }
 
 /// As of a model that is generated with, and one that it is compared with.
 TEST(BystanderCopies, OfOneNameAreTheLatest) {
-  JobWithBystanders job;
-  job.copy("a", 0);
-  job.copy("a", 5);
-  EXPECT_THAT(job.judged().notes, Contains(HasSubstr("its 1 parameter is that of the others after "
-                                                     "step 5")));
+  EXPECT_THAT(notes_with({{"a", 0}, {"a", 5}}), Contains(HasSubstr(kOneIsNew)));
 }
 
 TEST(BystanderCopies, AreToldOfAllRanksThatAreAlike) {

@@ -1,6 +1,6 @@
 """Ranks 0 and 1 train for three steps under DDP in a group of their own, and rank 2 has a copy of the model, to which
-rank 0 sends its parameters after each step. With STALE in the environment it ignores the first one after step 1; with OPTIMIZER
-it makes an optimizer, which never steps; with ALONE rank 1 does as rank 2."""
+rank 0 sends its parameters after each step. With STALE in the environment it ignores the first one after step 1;
+with OPTIMIZER it makes an optimizer, which never steps; with ALONE rank 1 does as rank 2."""
 
 import os
 

@@ -319,6 +319,12 @@ TEST_F(WatchCommand, NamesTheErrorThatATrainingCatchesBeforeItLeaves) {
   }
 }
 
+TEST_F(WatchCommand, NamesNoErrorOfARankThatDoesNotLeaveAfterAll) {
+  const Outcome outcome = watch("", "env END=recovered " + two_ranks("one_training"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("in lockstep: 4 of 4 parameters"));
+}
+
 TEST_F(WatchCommand, NamesTheErrorThatEndsARankBeforeItsFirstStep) {
   const Outcome outcome = watch("", "env END=first " + two_ranks("one_training"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;

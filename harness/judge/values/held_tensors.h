@@ -151,6 +151,7 @@ class ExpectedHolders {
 
  private:
   bool is_everywhere(const ObservedTensor& tensor) const;
+  bool is_bystander(int rank) const;
   std::size_t expected_of(const ObservedTensor& tensor) const;
   std::size_t joined_without(const HeldTensor& place) const;
   bool is_of_joined_ranks(const HeldTensor& place) const;
@@ -159,8 +160,6 @@ class ExpectedHolders {
   Kind kind_;
   /// How many ranks held it in any step. Without shards that one rank held: there may be millions.
   ByHeldTensor<std::uint32_t> counts_;
-  bool is_bystander(int rank) const;
-
   int processes_;
   std::size_t training_;     ///< how many of them are no bystanders
   std::set<int> observing_;  ///< ranks with an observation for the claim

@@ -36,7 +36,7 @@ def _note(torch, folder):
 
 
 def _copies(torch, parameters):
-    copies, size = [], 0
+    copies, size, digest = [], 0, _library.digester()
     for name, tensor in parameters[:_MOST_COPIES]:
         try:
             placed = placement_of(tensor)
@@ -45,13 +45,13 @@ def _copies(torch, parameters):
             size += placed.local.numel() * placed.local.element_size()
             if size > _MOST_BYTES:
                 break
-            copies.append({"name": name, "digest": _digest_of(torch, placed.local)})
+            copies.append({"name": name, "digest": _digest_of(torch, placed.local, digest)})
         except Exception:  # of a type without a digest, or a parameter that has no shape yet
             pass
     return copies
 
 
-def _digest_of(torch, tensor):
+def _digest_of(torch, tensor, digest):
     with torch.no_grad():
         value = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    return _library.digest(str(value.dtype)[len("torch."):], tuple(value.shape), value.data_ptr())
+    return digest(str(value.dtype)[len("torch."):], tuple(value.shape), value.data_ptr())

@@ -115,12 +115,17 @@ def begin_attempt(folder):
         raise _failure(library)
 
 
-def digest(dtype, shape, address):
-    """Of a value in the memory of this process, without gaps, as its row has it."""
-    library, text = _load(), ctypes.create_string_buffer(_DIGEST)
-    if library.lockstep_watch_digest(dtype.encode(), len(shape), sizes(shape), address, None, text) < 0:
-        raise _failure(library)
-    return text.value.decode()
+def digester():
+    """A function for the digest of a value in the memory of this process, without gaps, as its row has it."""
+    library = _load()
+
+    def digest(dtype, shape, address):
+        text = ctypes.create_string_buffer(_DIGEST)
+        if library.lockstep_watch_digest(dtype.encode(), len(shape), sizes(shape), address, None, text) < 0:
+            raise _failure(library)
+        return text.value.decode()
+
+    return digest
 
 
 class Watch:

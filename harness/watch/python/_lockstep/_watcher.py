@@ -14,7 +14,7 @@ from _lockstep._contributions import Contributions, is_due
 from _lockstep._data import Data
 from _lockstep._execution import Execution
 from _lockstep._joins import Joins
-from _lockstep._machines import machine, ranks_of_machine, rendezvous, threads_of
+from _lockstep._machines import ranks_of_machine, rendezvous, threads_of
 from _lockstep._modules import Modules
 from _lockstep._objects import objects_by_type, objects_of
 from _lockstep._observed_steps import ObservedSteps
@@ -690,12 +690,12 @@ class Watcher:
                                    **self._hyperparameters.first_modes},
                  "precisions": self._precisions.facts(),
                  "unreduced": self._wrappers.facts(), "last_calls": self._last_calls.facts(),
-                 "arrivals": self._last_calls.arrivals(), "clock": "%016x" % machine() if machine() else "",
                  "joined": self._joins.facts(), "untrained": self._untrained.facts(),
                  "broken_ties": self._ties.facts(), "parameter_orders": self._orders_of_parameters.facts(),
                  "schedules": self._schedules.facts(), "optimizers": self._optimizers.places,
                  "state_buffers": self._also.state_buffers if self._also else [],
                  "groups": sizes_of_named_groups()}
+        facts.update(self._last_calls.arrivals())
         facts.update(self._hyperparameters.facts())
         facts.update(_devices.memory_of(self._torch))
         facts["devices"] = _devices.uses_of(self._torch, self._optimizers.parameters())
@@ -774,9 +774,8 @@ class Watcher:
 
     def _end(self, error):
         if self._world > 1:
-            self._last_calls.read(self._world, with_lines=error is not None or self._watch.keeps())
+            self._last_calls.read_at_end(self._world, with_lines=error is not None or self._watch.keeps())
             self._schedules.look(self._step, self._optimizers.living())
-            self._last_calls.read_arrivals(self._world)
         self._end_facts = _stalls.facts_of_error(error)
         self._note()
         self._execution.write(self._settings.folder, self._rank, True)
