@@ -188,6 +188,23 @@ std::vector<PairedParameters> parameter_orders_in(const std::map<int, RankFacts>
   return all;
 }
 
+/// The same on several ranks is one.
+std::vector<SamplerUse> samplers_in(const std::map<int, RankFacts>& facts) {
+  const auto key = [](const SamplerUse& use) {
+    return std::tuple(use.name, use.place, use.samples, use.parts, use.part, use.seed, use.passes,
+                      use.repeats);
+  };
+  std::map<decltype(key({})), SamplerUse> uses;
+  for (const auto& [rank, one] : facts) {
+    for (const SamplerUse& own : one.samplers) {
+      uses.try_emplace(key(own), own).first->second.ranks.push_back(rank);
+    }
+  }
+  std::vector<SamplerUse> all;
+  for (auto& [alike, use] : uses) all.push_back(std::move(use));
+  return all;
+}
+
 /// By ranks with as many steps, of those that were stepped otherwise on some.
 std::vector<ScheduleSteps> schedules_in(const std::map<int, RankFacts>& facts) {
   using Key = std::tuple<std::string, std::string, std::int64_t>;  // until which step
@@ -318,6 +335,7 @@ void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.written_by = written_by_in(facts);
   job.schedules = schedules_in(facts);
   job.devices = devices_in(facts);
+  job.samplers = samplers_in(facts);
   job.host_memory = memory_in(facts, &RankFacts::peak_bytes);
   job.device_memory = memory_in(facts, &RankFacts::peak_device_bytes);
   job.state_buffers = state_buffers_in(facts);

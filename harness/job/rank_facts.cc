@@ -142,6 +142,22 @@ std::vector<ScheduleSteps> schedules_in(const nlohmann::json& rows) {
   return schedules;
 }
 
+std::vector<SamplerUse> samplers_in(const nlohmann::json& rows) {
+  std::vector<SamplerUse> samplers;
+  for (const nlohmann::json& row : rows) {
+    samplers.push_back({row.at("name"),
+                        row.at("place"),
+                        whole_number<std::int64_t>(row, "samples"),
+                        whole_number<std::int64_t>(row, "parts"),
+                        whole_number<std::int64_t>(row, "part"),
+                        whole_number<std::int64_t>(row, "seed"),
+                        whole_number<std::int64_t>(row, "passes"),
+                        whole_number<std::int64_t>(row, "repeats"),
+                        {}});
+  }
+  return samplers;
+}
+
 std::vector<Arrival> arrivals_in(const nlohmann::json& rows) {
   std::vector<Arrival> arrivals;
   for (const nlohmann::json& row : rows) {
@@ -219,6 +235,7 @@ RankFacts facts_in(const nlohmann::json& json) {
           parameter_orders_in(json.value("parameter_orders", nlohmann::json::array())),
       .schedules = schedules_in(json.value("schedules", nlohmann::json::array())),
       .devices = devices_in(json.value("devices", nlohmann::json::array())),
+      .samplers = samplers_in(json.value("samplers", nlohmann::json::array())),
       .peak_bytes = std::max<std::int64_t>(number_in<std::int64_t>(json, "peak_bytes"), 0),
       .peak_device_bytes =
           std::max<std::int64_t>(number_in<std::int64_t>(json, "peak_device_bytes"), 0),

@@ -34,6 +34,7 @@
 #include "harness/verdict/parameter_order.h"
 #include "harness/verdict/reduction_fold.h"
 #include "harness/verdict/repetition.h"
+#include "harness/verdict/sampler_notes.h"
 #include "harness/verdict/shared_samples.h"
 #include "harness/verdict/state_buffers.h"
 #include "harness/verdict/step_behind.h"
@@ -281,8 +282,9 @@ std::string straggler_in_words(const JobRecord& job) {
       late.rank, late.waited_s, late.duration_s, late.late, late.steps);
 }
 
-/// About ranks that train nothing, or late.
+/// About ranks that train nothing, or late, or other samples than they should.
 void add_notes_of_ranks(const BystanderCopies& copies, JobRecord& job) {
+  for (std::string& note : sampler_notes(job)) job.notes.push_back(std::move(note));
   for (std::string& note : copies.notes()) job.notes.push_back(std::move(note));
   job.notes = with(straggler_in_words(job), std::move(job.notes));
 }

@@ -471,6 +471,16 @@ struct Fields<Straggler> {
 };
 
 template <>
+struct Fields<SamplerUse> {
+  static constexpr auto list =
+      std::tuple(field("name", &SamplerUse::name), field("place", &SamplerUse::place),
+                 field("samples", &SamplerUse::samples), field("parts", &SamplerUse::parts),
+                 field("part", &SamplerUse::part), field("seed", &SamplerUse::seed),
+                 field("passes", &SamplerUse::passes), field("repeats", &SamplerUse::repeats),
+                 field("ranks", &SamplerUse::ranks));
+};
+
+template <>
 struct Fields<PeakMemory> {
   static constexpr auto list =
       std::tuple(field("most", &PeakMemory::most), field("most_of", &PeakMemory::most_of),
@@ -516,7 +526,7 @@ struct Fields<JobRecord> {
           field("demands", &JobRecord::demands), field("perturbed", &JobRecord::perturbed),
           field("has_expected_error", &JobRecord::has_expected_error),
           field("bystanders", &JobRecord::bystanders), field("copies", &JobRecord::copies),
-          field("straggler", &JobRecord::straggler),
+          field("straggler", &JobRecord::straggler), field("samplers", &JobRecord::samplers),
           field("earlier_attempts", &JobRecord::earlier_attempts)));
 };
 

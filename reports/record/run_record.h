@@ -282,6 +282,21 @@ struct ScheduleSteps {
   bool operator==(const ScheduleSteps&) const = default;
 };
 
+/// How ranks went through their part of a data set that torch's DistributedSampler divides.
+struct SamplerUse {
+  std::string name;          ///< its type: "DistributedSampler"
+  std::string place;         ///< where they began to: "train.py:31"; empty: unknown
+  std::int64_t samples = 0;  ///< of each part
+  std::int64_t parts = 0;
+  std::int64_t part = 0;    ///< from 0
+  std::int64_t seed = -1;   ///< of the order that is divided; -1: it is not shuffled
+  std::int64_t passes = 0;  ///< from the first to the last sample, in which the training took steps
+  std::int64_t repeats = 0;  ///< of these, in the order of the one before
+  std::vector<int> ranks;    ///< ascending
+
+  bool operator==(const SamplerUse&) const = default;
+};
+
 /// Steps that ranks did not train, because their data had ended before that of others: in torch's
 /// Join they went along with the collectives of these.
 struct JoinedRanks {
@@ -418,6 +433,7 @@ struct JobRecord : Execution {
   /// Digests of the parameters of their models when they left the world, by name.
   std::vector<Setting> copies = {};
   std::optional<Straggler> straggler = {};  ///< absent: unknown
+  std::vector<SamplerUse> samplers = {};
   /// Executions that the launcher ended and began again before this one, in the order of time;
   /// theirs are empty. They decide nothing.
   std::vector<JobRecord> earlier_attempts = {};

@@ -184,6 +184,18 @@ TEST(FactsOfRanks, AboutDevicesAndMemory) {
   EXPECT_FALSE(job_with({R"("peak_bytes": -7)"}).host_memory);
 }
 
+TEST(FactsOfRanks, AboutSamplersAreOneWhereTheyAreAlike) {
+  const auto fact = [](int part) {
+    return fmt::format(
+        R"("samplers": [{{"name": "DistributedSampler", "place": "train.py:1", "samples": 4, )"
+        R"("parts": 2, "part": {}, "seed": 7, "passes": 3, "repeats": 2}}])",
+        part);
+  };
+  EXPECT_EQ(job_with({fact(0), fact(1), fact(0)}).samplers,
+            (std::vector<SamplerUse>{{"DistributedSampler", "train.py:1", 4, 2, 0, 7, 3, 2, {0, 2}},
+                                     {"DistributedSampler", "train.py:1", 4, 2, 1, 7, 3, 2, {1}}}));
+}
+
 TEST(FactsOfRanks, AboutSchedulersAreThoseThatDiffer) {
   const auto fact = [](int steps, int step) {
     return fmt::format(

@@ -60,8 +60,18 @@ def _leave(leave, *arguments):
         raise
 
 
+def _runs_hook(frame):
+    """Whether a signal has interrupted the hook, which may hold a lock."""
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("_lockstep."):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def keep_errors(end_by):
-    """From now on. `end_by`: called with the error before the process leaves at once, by `os._exit`."""
+    """From now on. `end_by`: called before the process leaves at once, by `os._exit`, with the error that is handled; None:
+    with none, and status 0."""
     global _wrapped
     if _wrapped:
         return
@@ -75,8 +85,9 @@ def keep_errors(end_by):
     @functools.wraps(leave_at_once)
     def _exit(status):
         error = _behind_exit(sys.exc_info()[1])
-        if status and error is not None:
-            end_by(error)
+        is_end = error is not None if status else threading.current_thread() is threading.main_thread()
+        if is_end and not _runs_hook(sys._getframe(1)):
+            end_by(error if status else None)
         leave_at_once(status)
 
     sys.exit, os._exit = exit, _exit

@@ -198,6 +198,20 @@ def on_wrapper_module(module):
     module.DistributedDataParallel.__init__ = __init__
 
 
+def on_sampler_module(module):
+    """`torch.utils.data.distributed` was imported: it divides data sets between ranks."""
+    if not _is_first("DistributedSampler"):
+        return
+    begin = module.DistributedSampler.__iter__
+
+    @functools.wraps(begin)
+    def __iter__(self):
+        indices = begin(self)
+        return indices if watcher is None else watcher.goes_through(self, indices)
+
+    module.DistributedSampler.__iter__ = __iter__
+
+
 def on_join_module(module):
     """`torch.distributed.algorithms.join` was imported: ranks whose data has ended go along with the others."""
     if not _is_first("Join"):

@@ -13,6 +13,7 @@ _MODULES = {"torch.optim.optimizer": "on_optimizer_module",
             "torch.amp.autocast_mode": "on_autocast_module",
             "torch.nn.modules.module": "on_module_module",
             "torch.nn.parallel.distributed": "on_wrapper_module",
+            "torch.utils.data.distributed": "on_sampler_module",
             "torch.distributed.algorithms.join": "on_join_module",
             "torch.distributed.distributed_c10d": "on_distributed_module",
             "torch._dynamo": "on_dynamo_module"}

@@ -25,6 +25,7 @@ from _lockstep._placement import Placement, is_stand_in
 from _lockstep._process import (at_end, has_died, has_joined, is_child, knows_rank, note_elsewhere, rank_and_world,
                                was_observed)
 from _lockstep._rows import Named, Rows
+from _lockstep._samplers import Samplers
 from _lockstep._start import say, tell_of_namesake
 from _lockstep._ties import Ties
 from _lockstep._traffic import StepTraffic, Traffic, counts_of_groups, sizes_of_named_groups
@@ -109,6 +110,7 @@ class Watcher:
         self._ties = Ties(torch)
         self._orders_of_parameters = Orders(torch)
         self._schedules = _configuration.Schedules()
+        self._samplers = Samplers()
         self._process_configuration = {}
         self._hyperparameters = _configuration.Hyperparameters()
         self._precisions = _precision.Precisions()
@@ -177,6 +179,15 @@ class Watcher:
     def has_contributions(self, values, step):
         with self._lock:
             self._attempt(self._observe_contributions, values, step)
+
+    # Called by torch's DistributedSampler.
+
+    def goes_through(self, sampler, indices):
+        """The indices of a pass that begins, which tell when it has ended."""
+        try:
+            return self._samplers.follow(sampler, indices, lambda: self._step)
+        except Exception:  # of a sampler with odd attributes
+            return indices
 
     # Called by torch's Join.
 
@@ -693,6 +704,7 @@ class Watcher:
                  "joined": self._joins.facts(), "untrained": self._untrained.facts(),
                  "broken_ties": self._ties.facts(), "parameter_orders": self._orders_of_parameters.facts(),
                  "schedules": self._schedules.facts(), "optimizers": self._optimizers.places,
+                 "samplers": self._samplers.facts(),
                  "state_buffers": self._also.state_buffers if self._also else [],
                  "groups": sizes_of_named_groups()}
         facts.update(self._last_calls.arrivals())
@@ -741,9 +753,11 @@ class Watcher:
             self.end_by(error)
 
     def end_by(self, error):
-        """An error ends this rank."""
+        """This rank leaves at once, because of an error if there is one."""
         self._note_failure()
-        if not self._is_off and has_joined():
+        if error is None:
+            self.leave_world()
+        elif not self._is_off and has_joined():
             self._attempt(self._open)
         self._attempt(self.pause, error)
 
