@@ -205,6 +205,25 @@ std::vector<SamplerUse> samplers_in(const std::map<int, RankFacts>& facts) {
   return all;
 }
 
+/// The same on several ranks is one.
+std::vector<FrozenParameter> frozen_in(const std::map<int, RankFacts>& facts) {
+  using Key = std::tuple<std::string, std::string, std::string, std::string>;
+  std::map<Key, std::vector<int>> ranks;
+  for (const auto& [rank, one] : facts) {
+    std::set<Key> own;  // of two alike one
+    for (const FrozenParameter& parameter : one.frozen) {
+      own.insert({parameter.model, parameter.name, parameter.first, parameter.last});
+    }
+    for (const Key& parameter : own) ranks[parameter].push_back(rank);
+  }
+  std::vector<FrozenParameter> all;
+  for (const auto& [parameter, those] : ranks) {
+    const auto& [model, name, first, last] = parameter;
+    all.push_back({model, name, first, last, those});
+  }
+  return all;
+}
+
 /// By ranks with as many steps, of those that were stepped otherwise on some.
 std::vector<ScheduleSteps> schedules_in(const std::map<int, RankFacts>& facts) {
   using Key = std::tuple<std::string, std::string, std::int64_t>;  // until which step
@@ -336,6 +355,7 @@ void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.schedules = schedules_in(facts);
   job.devices = devices_in(facts);
   job.samplers = samplers_in(facts);
+  job.frozen = frozen_in(facts);
   job.host_memory = memory_in(facts, &RankFacts::peak_bytes);
   job.device_memory = memory_in(facts, &RankFacts::peak_device_bytes);
   job.state_buffers = state_buffers_in(facts);

@@ -105,6 +105,7 @@ void add_machine(const fs::path& folder, const JobRecord& other, JobRecord& job)
   add_facts(other.schedules, job.schedules);
   add_facts(other.devices, job.devices);
   add_facts(other.samplers, job.samplers);
+  add_facts(other.frozen, job.frozen);
   add_facts(other.copies, job.copies);
   job.bystanders = those_of_both(job.bystanders, other.bystanders);
   add_memory(other.host_memory, job.host_memory);

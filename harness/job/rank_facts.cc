@@ -158,6 +158,14 @@ std::vector<SamplerUse> samplers_in(const nlohmann::json& rows) {
   return samplers;
 }
 
+std::vector<FrozenParameter> frozen_in(const nlohmann::json& rows) {
+  std::vector<FrozenParameter> frozen;
+  for (const nlohmann::json& row : rows) {
+    frozen.push_back({row.at("model"), row.at("name"), row.at("first"), row.at("last"), {}});
+  }
+  return frozen;
+}
+
 std::vector<Arrival> arrivals_in(const nlohmann::json& rows) {
   std::vector<Arrival> arrivals;
   for (const nlohmann::json& row : rows) {
@@ -236,6 +244,7 @@ RankFacts facts_in(const nlohmann::json& json) {
       .schedules = schedules_in(json.value("schedules", nlohmann::json::array())),
       .devices = devices_in(json.value("devices", nlohmann::json::array())),
       .samplers = samplers_in(json.value("samplers", nlohmann::json::array())),
+      .frozen = frozen_in(json.value("frozen", nlohmann::json::array())),
       .peak_bytes = std::max<std::int64_t>(number_in<std::int64_t>(json, "peak_bytes"), 0),
       .peak_device_bytes =
           std::max<std::int64_t>(number_in<std::int64_t>(json, "peak_device_bytes"), 0),

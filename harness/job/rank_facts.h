@@ -72,6 +72,7 @@ struct RankFacts {
   std::vector<ScheduleSteps> schedules = {};            ///< without ranks
   std::vector<DeviceUse> devices = {};                  ///< without ranks
   std::vector<SamplerUse> samplers = {};                ///< without ranks
+  std::vector<FrozenParameter> frozen = {};             ///< without ranks
   std::int64_t peak_bytes = 0;                          ///< of the host's memory; 0: unknown
   std::int64_t peak_device_bytes = 0;                   ///< 0: unknown, or no GPU
   std::map<std::string, std::string> optimizers = {};   ///< the lines that made them, by name

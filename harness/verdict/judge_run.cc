@@ -25,6 +25,7 @@
 #include "harness/verdict/device_notes.h"
 #include "harness/verdict/evidence_of_run.h"
 #include "harness/verdict/expectation.h"
+#include "harness/verdict/frozen_parameters.h"
 #include "harness/verdict/job_fault.h"
 #include "harness/verdict/job_tables.h"
 #include "harness/verdict/measured_tables.h"
@@ -322,6 +323,11 @@ void add_fault(std::optional<JobFault> fault, JobRecord& job) {
   if (fault) add_result(std::move(fault->violated), std::move(fault->symptom), job);
 }
 
+/// After its coverage and its claims are known.
+void add_frozen(JobRecord& job) {
+  for (std::string& note : frozen_notes(job)) job.notes.push_back(std::move(note));
+}
+
 /// After its coverage is known.
 void add_devices(JobRecord& job) {
   const bool are_copies = job.coverage.compared == job.coverage.parameters;
@@ -428,6 +434,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   add_fault(buffers_apart(job, judged), job);
   add_devices(job);
   add_shared_samples(*judged.evidence, job);
+  add_frozen(job);
   find_cause(job, step_behind(*judged.evidence, job.results), written_apart(*judged.evidence, job));
   if (!job.elsewhere.empty()) job.notes.push_back(hint_at_machines(job));
   job.faults = evidence.faults_of(job);

@@ -471,6 +471,14 @@ struct Fields<Straggler> {
 };
 
 template <>
+struct Fields<FrozenParameter> {
+  static constexpr auto list =
+      std::tuple(field("model", &FrozenParameter::model), field("name", &FrozenParameter::name),
+                 field("first", &FrozenParameter::first), field("last", &FrozenParameter::last),
+                 field("ranks", &FrozenParameter::ranks));
+};
+
+template <>
 struct Fields<SamplerUse> {
   static constexpr auto list =
       std::tuple(field("name", &SamplerUse::name), field("place", &SamplerUse::place),
@@ -527,6 +535,7 @@ struct Fields<JobRecord> {
           field("has_expected_error", &JobRecord::has_expected_error),
           field("bystanders", &JobRecord::bystanders), field("copies", &JobRecord::copies),
           field("straggler", &JobRecord::straggler), field("samplers", &JobRecord::samplers),
+          field("frozen", &JobRecord::frozen),
           field("earlier_attempts", &JobRecord::earlier_attempts)));
 };
 

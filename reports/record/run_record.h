@@ -282,6 +282,17 @@ struct ScheduleSteps {
   bool operator==(const ScheduleSteps&) const = default;
 };
 
+/// A parameter that ranks have whole and do not train.
+struct FrozenParameter {
+  std::string model;  ///< its class: "Teacher"; empty: other parameters of the model are trained
+  std::string name;
+  std::string first;       ///< digest before the first observed step
+  std::string last;        ///< after the last step; empty: unknown
+  std::vector<int> ranks;  ///< ascending
+
+  bool operator==(const FrozenParameter&) const = default;
+};
+
 /// How ranks went through their part of a data set that torch's DistributedSampler divides.
 struct SamplerUse {
   std::string name;          ///< its type: "DistributedSampler"
@@ -434,6 +445,7 @@ struct JobRecord : Execution {
   std::vector<Setting> copies = {};
   std::optional<Straggler> straggler = {};  ///< absent: unknown
   std::vector<SamplerUse> samplers = {};
+  std::vector<FrozenParameter> frozen = {};  ///< by rank, at most 1024
   /// Executions that the launcher ended and began again before this one, in the order of time;
   /// theirs are empty. They decide nothing.
   std::vector<JobRecord> earlier_attempts = {};

@@ -5,14 +5,12 @@ those that other ranks have trained."""
 import json
 import os
 
-from _lockstep import _files, _library, _optimizers
+from _lockstep import _files, _optimizers
+from _lockstep._digests import digests_of
 from _lockstep._names import parameters_of_models
-from _lockstep._placement import placement_of
 from _lockstep._process import has_joined, rank_and_world
 
 _FEWEST_RANKS = 3  # of which two train
-_MOST_COPIES = 1024  # parameters
-_MOST_BYTES = 256 * 2**20  # of these, so that the process ends soon
 
 
 def note(torch, folder):
@@ -36,22 +34,5 @@ def _note(torch, folder):
 
 
 def _copies(torch, parameters):
-    copies, size, digest = [], 0, _library.digester()
-    for name, tensor in parameters[:_MOST_COPIES]:
-        try:
-            placed = placement_of(tensor)
-            if placed.reason or placed.part is not None:
-                continue
-            size += placed.local.numel() * placed.local.element_size()
-            if size > _MOST_BYTES:
-                break
-            copies.append({"name": name, "digest": _digest_of(torch, placed.local, digest)})
-        except Exception:  # of a type without a digest, or a parameter that has no shape yet
-            pass
-    return copies
-
-
-def _digest_of(torch, tensor, digest):
-    with torch.no_grad():
-        value = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    return digest(str(value.dtype)[len("torch."):], tuple(value.shape), value.data_ptr())
+    digests = digests_of(torch, [tensor for _, tensor in parameters])
+    return [{"name": name, "digest": digest} for (name, _), digest in zip(parameters, digests) if digest]

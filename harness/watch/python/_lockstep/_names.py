@@ -6,6 +6,7 @@ import weakref
 
 from _lockstep import _engines, _precision
 from _lockstep._objects import objects_of
+from _lockstep._wrappers import in_wrappers
 
 # Parts of names that wrappers add: DDP and DataParallel "module." at the beginning, torch.compile
 # "_orig_mod.", FSDP "_fsdp_wrapped_module.", activation checkpoints "_checkpoint_wrapped_module.".
@@ -50,6 +51,12 @@ def _class_of(root):
     return type(_model_in(root)).__name__
 
 
+def _has_taken(root, theirs, own):
+    """Whether a model is what trains of another one, whose head, say, it has replaced. `theirs`, `own`: ids of trained
+    parameters of both."""
+    return own <= theirs and (own != theirs or _model_in(root) is not root)
+
+
 def _parameters_of(root, divided):
     """Pairs of name and parameter, as optimizers hold it. `divided`: those of `_divided_by_gathered`."""
     try:
@@ -84,6 +91,25 @@ def _is_of_module(tensor):
     return isinstance(tensor, Parameter)
 
 
+def frozen_models(module_type, stepped, unused):
+    """Pairs of a class, and of pairs of name and parameter, of what trains in no model of this process: of models without
+    a parameter that trains, and, with an empty class, of the others. `stepped`: ids of what optimizers step; `unused`: those
+    of `Names.unused`, which are in no row."""
+    modules = modules_of_process(module_type)
+    divided = _divided_by_gathered(modules)
+    parts = _engines.parts_in(modules)
+    models = []
+    for root in roots_of(modules):
+        inside = [(name, parameter) for name, parameter in _parameters_of(root, divided)
+                  if id(parameter) not in parts and not hasattr(parameter, "materialize")]
+        trains = any(parameter.requires_grad or id(parameter) in stepped for _, parameter in inside)
+        frozen = [(name, parameter) for name, parameter in inside
+                  if not parameter.requires_grad and id(parameter) not in stepped]
+        models.append(("" if trains else _class_of(root), frozen))
+        models.append((_class_of(root), [one for one in inside if id(one[1]) in unused]))
+    return models
+
+
 class _Parameter:
     """What is known about a parameter while it lives. `part`: global shape and offset, and the replica
     group, of a part that an engine made; None: it made none. `copies`: pairs of name and parameter that
@@ -104,6 +130,7 @@ class Names:
         self._known = {}  # by id of the parameter
         self._taken = set()
         self.precisions = set()  # of the modules that were searched
+        self.unused = set()  # ids of parameters that would be trained, outside of the wrappers that have all which are
         self.models = []  # weak references to those with parameters of optimizers, without their wrappers
 
     def add(self, optimizer, ordinal, heirs):
@@ -141,17 +168,28 @@ class Names:
         held, rest = set(self._known), []
         modules = modules_of_process(self._module_type)
         parts, divided = _engines.parts_in(modules), _divided_by_gathered(modules)
-        for root in roots_of(modules):
-            inside = _parameters_of(root, divided)
-            if held.isdisjoint(id(parameter) for _, parameter in inside):
+        models = [(root, _parameters_of(root, divided)) for root in roots_of(modules)]
+        models = [(root, inside, held.intersection(id(parameter) for _, parameter in inside)) for root, inside in models]
+        wrapped = in_wrappers()
+        is_wrapped = held <= wrapped
+        for root, inside, own in models:
+            if not own:
                 continue
+            is_leftover = any(_has_taken(other, theirs, own) for other, _, theirs in models if other is not root)
             for name, parameter in inside:
-                if id(parameter) not in held and not hasattr(parameter, "materialize"):  # lazy: no shape yet
-                    if name in self._taken:
-                        name = "%s.%s" % (_class_of(root), name)
-                    self._keep(parameter, self._unique(name), parts.get(id(parameter)), {})
-                    held.add(id(parameter))
-                    rest.append(parameter)
+                is_lazy = hasattr(parameter, "materialize")  # it has no shape yet
+                if id(parameter) in held or is_lazy:
+                    continue
+                is_outside = is_wrapped and id(parameter) not in wrapped
+                if (is_leftover or is_outside) and parameter.requires_grad and parameter.grad is None:
+                    if not is_leftover:
+                        self.unused.add(id(parameter))
+                    continue
+                if name in self._taken:
+                    name = "%s.%s" % (_class_of(root), name)
+                self._keep(parameter, self._unique(name), parts.get(id(parameter)), {})
+                held.add(id(parameter))
+                rest.append(parameter)
         return rest
 
     def _add_model(self, model):

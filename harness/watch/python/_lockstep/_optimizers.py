@@ -4,7 +4,7 @@ import re
 import weakref
 
 from _lockstep import _configuration
-from _lockstep._names import Names
+from _lockstep._names import Names, frozen_models
 from _lockstep._placement import Replicas
 from _lockstep._rows import Named
 from _lockstep._stalls import place_of_caller
@@ -81,6 +81,7 @@ class Optimizers:
         self._settings = settings
         self._tensors = re.compile(settings.tensors)
         self._ignored = re.compile(settings.ignored) if settings.ignored else None
+        self._module_type = torch.nn.Module
         self._names = Names(torch.nn.Module)
         self._replicas = None
         self._by_id = {}  # pairs of a weak reference and a WatchedOptimizer
@@ -154,6 +155,16 @@ class Optimizers:
         """Pairs of tensor and Named of the parameters that no optimizer which stepped holds, of the models with
         parameters that one does."""
         return [(tensor, self._parameter(tensor)) for tensor in self._names.add_rest()]
+
+    def frozen(self):
+        """Those of `frozen_models` that ranks which have the same model have whole."""
+        stepped = {id(tensor) for tensor, _ in self.named_parameters()}
+        whole = []
+        for model, inside in frozen_models(self._module_type, stepped, self._names.unused):
+            inside = [(name, tensor) for name, tensor in inside
+                      if self._replicas.of(tensor) == ((None, ""), "") and not self.left_out(name)]
+            whole.append((model, inside))
+        return whole
 
     def named_parameters(self):
         """Pairs of tensor and Named of all that have stepped."""

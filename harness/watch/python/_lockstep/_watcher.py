@@ -13,6 +13,7 @@ from _lockstep._calls import LastCalls
 from _lockstep._contributions import Contributions, is_due
 from _lockstep._data import Data
 from _lockstep._execution import Execution
+from _lockstep._frozen import Frozen
 from _lockstep._joins import Joins
 from _lockstep._machines import ranks_of_machine, rendezvous, threads_of
 from _lockstep._modules import Modules
@@ -107,6 +108,7 @@ class Watcher:
         self._wrappers = Wrappers(torch)
         self._joins = Joins()
         self._untrained = Untrained(torch)
+        self._frozen = Frozen(torch)
         self._ties = Ties(torch)
         self._orders_of_parameters = Orders(torch)
         self._schedules = _configuration.Schedules()
@@ -608,6 +610,7 @@ class Watcher:
         rows.write()
         if self._world > 1:
             self._untrained.look_at_rest(self._step, rest, self._optimizers.parameters())
+            self._frozen.look(self._optimizers.frozen)
 
     def _observe_backward(self, optimizer, parameter, gradient):
         """Of one backward pass, before it is added to `grad` and reduced. It belongs to the next step if
@@ -704,7 +707,7 @@ class Watcher:
                  "joined": self._joins.facts(), "untrained": self._untrained.facts(),
                  "broken_ties": self._ties.facts(), "parameter_orders": self._orders_of_parameters.facts(),
                  "schedules": self._schedules.facts(), "optimizers": self._optimizers.places,
-                 "samplers": self._samplers.facts(),
+                 "samplers": self._samplers.facts(), "frozen": self._frozen.facts(),
                  "state_buffers": self._also.state_buffers if self._also else [],
                  "groups": sizes_of_named_groups()}
         facts.update(self._last_calls.arrivals())
@@ -790,6 +793,8 @@ class Watcher:
         if self._world > 1:
             self._last_calls.read_at_end(self._world, with_lines=error is not None or self._watch.keeps())
             self._schedules.look(self._step, self._optimizers.living())
+        if self._world > 1 and error is None:
+            self._frozen.look_again()
         self._end_facts = _stalls.facts_of_error(error)
         self._note()
         self._execution.write(self._settings.folder, self._rank, True)

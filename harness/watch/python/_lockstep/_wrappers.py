@@ -172,6 +172,11 @@ def note_made(ddp):
         pass
 
 
+def in_wrappers():
+    """Ids of the parameters that living DistributedDataParallels have now."""
+    return set().union(*(wrapper.present() for wrapper in _made))
+
+
 class Wrappers:
     def __init__(self, torch):
         self._torch = torch

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reports/record/run_record.h"
+
+namespace lockstep {
+
+/// About parameters that no rank trains, such as those of a teacher, a reference model or a mean of
+/// the weights, of which ranks have others: from the beginning, or since several ranks changed
+/// them. That may be meant, so it is a note. None of a job whose ranks divide the trained model
+/// without saying so, or differ anyway.
+std::vector<std::string> frozen_notes(const JobRecord& job);
+
+}  // namespace lockstep
