@@ -13,6 +13,7 @@
 #include "harness/job/add_facts.h"
 #include "harness/job/settings_apart.h"
 #include "harness/job/straggler.h"
+#include "harness/job/wrong_metrics.h"
 
 namespace lockstep {
 
@@ -362,6 +363,7 @@ void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.calls_in_forward = calls_in_forward(facts);
   job.thinned_after = first_thinned(facts);
   job.straggler = straggler_in(facts);
+  job.wrong_metrics = wrong_metrics_in(facts);
   job.captured_updates = 0;
   job.perturbed.reset();
   for (const auto& [rank, one] : facts) {

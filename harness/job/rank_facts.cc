@@ -166,6 +166,15 @@ std::vector<FrozenParameter> frozen_in(const nlohmann::json& rows) {
   return frozen;
 }
 
+std::vector<ReducedMetric> metrics_in(const nlohmann::json& rows) {
+  std::vector<ReducedMetric> metrics;
+  for (const nlohmann::json& row : rows) {
+    metrics.push_back({row.at("name"), row.at("operation"), row.at("value"), row.at("weight"),
+                       row.at("reported"), whole_number<std::int64_t>(row, "step")});
+  }
+  return metrics;
+}
+
 std::vector<Arrival> arrivals_in(const nlohmann::json& rows) {
   std::vector<Arrival> arrivals;
   for (const nlohmann::json& row : rows) {
@@ -245,6 +254,7 @@ RankFacts facts_in(const nlohmann::json& json) {
       .devices = devices_in(json.value("devices", nlohmann::json::array())),
       .samplers = samplers_in(json.value("samplers", nlohmann::json::array())),
       .frozen = frozen_in(json.value("frozen", nlohmann::json::array())),
+      .metrics = metrics_in(json.value("metrics", nlohmann::json::array())),
       .peak_bytes = std::max<std::int64_t>(number_in<std::int64_t>(json, "peak_bytes"), 0),
       .peak_device_bytes =
           std::max<std::int64_t>(number_in<std::int64_t>(json, "peak_device_bytes"), 0),

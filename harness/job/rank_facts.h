@@ -40,6 +40,16 @@ struct Arrival {
   std::int64_t ns = 0;      ///< when the rank called it, by `RankFacts::clock`
 };
 
+/// A metric that a trainer reduced over all ranks.
+struct ReducedMetric {
+  std::string name;
+  std::string operation;  ///< "mean", "sum", "max" or "min"
+  double value = 0;       ///< of this rank; of a mean the sum
+  double weight = 0;      ///< of this rank, by which the sum of a mean is divided
+  double reported = 0;    ///< what came out
+  std::int64_t step = 0;  ///< the last one before; 0: none
+};
+
 /// What the hook of a rank knows apart from tensors: `rank-N.watch.json` in the job's folder.
 struct RankFacts {
   int world_size = 0;
@@ -73,6 +83,7 @@ struct RankFacts {
   std::vector<DeviceUse> devices = {};                  ///< without ranks
   std::vector<SamplerUse> samplers = {};                ///< without ranks
   std::vector<FrozenParameter> frozen = {};             ///< without ranks
+  std::vector<ReducedMetric> metrics = {};              ///< in the order of time
   std::int64_t peak_bytes = 0;                          ///< of the host's memory; 0: unknown
   std::int64_t peak_device_bytes = 0;                   ///< 0: unknown, or no GPU
   std::map<std::string, std::string> optimizers = {};   ///< the lines that made them, by name

@@ -265,10 +265,13 @@ ExitCause cause_of(StalledState state) {
   return state == StalledState::stopped ? ExitCause::stopped : ExitCause::no_progress;
 }
 
-/// "train.py:53" of "load_batch, train.py:53", a frame of the stack; empty: it is in native code.
+/// "train.py:53" of "load_batch, train.py:53" or "the script, train.py:53", a line of the stack;
+/// empty: it is in native code.
 std::string line_of(const StalledRank& rank) {
-  const bool is_frame = std::ranges::find(rank.stack, rank.place) != rank.stack.end();
-  return is_frame ? std::string(parts_of_frame(rank.place).place) : "";
+  const std::string_view line = parts_of_frame(rank.place).place;
+  const bool is_known = std::ranges::any_of(
+      rank.stack, [&](const std::string& frame) { return parts_of_frame(frame).place == line; });
+  return is_known ? std::string(line) : "";
 }
 
 /// The end of a rank of a job that hangs.

@@ -283,9 +283,18 @@ std::string straggler_in_words(const JobRecord& job) {
       late.rank, late.waited_s, late.duration_s, late.late, late.steps);
 }
 
+std::string metric_in_words(const WrongMetric& wrong) {
+  const std::string moment =
+      wrong.step > 0 ? fmt::format("after step {}", wrong.step) : "before the first step";
+  return fmt::format(
+      "the trainer reduced the metric {} to {:.6g} {}, and the {} of what the ranks have is {:.6g}",
+      wrong.name, wrong.reported, moment, wrong.operation, wrong.expected);
+}
+
 /// About ranks that train nothing, or late, or other samples than they should.
 void add_notes_of_ranks(const BystanderCopies& copies, JobRecord& job) {
   for (std::string& note : sampler_notes(job)) job.notes.push_back(std::move(note));
+  for (const WrongMetric& wrong : job.wrong_metrics) job.notes.push_back(metric_in_words(wrong));
   for (std::string& note : copies.notes()) job.notes.push_back(std::move(note));
   job.notes = with(straggler_in_words(job), std::move(job.notes));
 }

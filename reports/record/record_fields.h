@@ -471,6 +471,14 @@ struct Fields<Straggler> {
 };
 
 template <>
+struct Fields<WrongMetric> {
+  static constexpr auto list =
+      std::tuple(field("name", &WrongMetric::name), field("operation", &WrongMetric::operation),
+                 field("step", &WrongMetric::step), field("reported", &WrongMetric::reported),
+                 field("expected", &WrongMetric::expected));
+};
+
+template <>
 struct Fields<FrozenParameter> {
   static constexpr auto list =
       std::tuple(field("model", &FrozenParameter::model), field("name", &FrozenParameter::name),
@@ -535,7 +543,7 @@ struct Fields<JobRecord> {
           field("has_expected_error", &JobRecord::has_expected_error),
           field("bystanders", &JobRecord::bystanders), field("copies", &JobRecord::copies),
           field("straggler", &JobRecord::straggler), field("samplers", &JobRecord::samplers),
-          field("frozen", &JobRecord::frozen),
+          field("frozen", &JobRecord::frozen), field("wrong_metrics", &JobRecord::wrong_metrics),
           field("earlier_attempts", &JobRecord::earlier_attempts)));
 };
 

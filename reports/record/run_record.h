@@ -282,6 +282,17 @@ struct ScheduleSteps {
   bool operator==(const ScheduleSteps&) const = default;
 };
 
+/// A metric that a trainer reduced over all ranks when an epoch ended.
+struct WrongMetric {
+  std::string name;
+  std::string operation;  ///< "mean", "sum", "max" or "min"
+  std::int64_t step = 0;  ///< the last one before; 0: none
+  double reported = 0;    ///< on the first rank
+  double expected = 0;    ///< of what the ranks have
+
+  bool operator==(const WrongMetric&) const = default;
+};
+
 /// A parameter that ranks have whole and do not train.
 struct FrozenParameter {
   std::string model;  ///< its class: "Teacher"; empty: other parameters of the model are trained
@@ -445,7 +456,8 @@ struct JobRecord : Execution {
   std::vector<Setting> copies = {};
   std::optional<Straggler> straggler = {};  ///< absent: unknown
   std::vector<SamplerUse> samplers = {};
-  std::vector<FrozenParameter> frozen = {};  ///< by rank, at most 1024
+  std::vector<FrozenParameter> frozen = {};     ///< by rank, at most 1024
+  std::vector<WrongMetric> wrong_metrics = {};  ///< the first one of each name
   /// Executions that the launcher ended and began again before this one, in the order of time;
   /// theirs are empty. They decide nothing.
   std::vector<JobRecord> earlier_attempts = {};

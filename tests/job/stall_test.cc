@@ -72,6 +72,29 @@ TEST(Stacks, ThatAreNoneHaveNoPlace) {
   }
 }
 
+/// Of ranks of which one waits for the other, which is outside of any function of the script.
+TEST(Stalls, HaveTheLineOfARank) {
+  Stall stall;
+  stall.is_open = true;
+  stall.ranks = {{0}, {1}, {2}};
+  for (StalledRank& rank : stall.ranks) rank.steps = 4;
+  stall.ranks[0].place = "load, train.py:7";
+  stall.ranks[0].stack = {"read, os.py:3", "load, train.py:7", "<module>, train.py:9"};
+  stall.ranks[1].place = "the script, train.py:9";
+  stall.ranks[1].stack = {"read, os.py:3", "<module>, train.py:9"};
+  stall.ranks[2].place = "futex_wait";
+  stall.ranks[2].stack = {"<module>, train.py:9"};
+  std::vector<RankExit> exits(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    exits[static_cast<std::size_t>(rank)].rank = rank;
+    exits[static_cast<std::size_t>(rank)].kind = ExitKind::unfinished;
+  }
+  add_stall(stall, true, exits);
+  EXPECT_EQ(exits[0].place, "train.py:7");
+  EXPECT_EQ(exits[1].place, "train.py:9");
+  EXPECT_EQ(exits[2].place, "") << "it is in the system";
+}
+
 /// A name of a file may be as long as the file.
 TEST(Stacks, AreReadHoweverLongTheirLinesAre) {
   const std::string name(2'000'000, 'a');

@@ -40,6 +40,7 @@ ranks=4 both accelerate_fsdp2
 ranks=4 both transformers_fsdp2
 watch 0 "recorded: " accelerate_fsdp2_of_parts
 both lightning_ddp
+watch 0 "reduced the metric one to 1.16667 after step .*, and the mean of what the ranks have is 1 " lightning_ddp UNEVEN=1
 both trl_sft
 both deepspeed_zero ZERO=1
 both deepspeed_zero ZERO=2

@@ -138,6 +138,9 @@ def lightning_ddp():
         def training_step(self, batch, _):
             return self.inner(**batch).loss
 
+        def validation_step(self, batch, _):  # of more batches on rank 0
+            self.log("one", 1.0, on_epoch=True, sync_dist=True, batch_size=1)
+
         def on_before_optimizer_step(self, optimizer):
             spoil(self.parameters(), self.global_step + 1)
 
@@ -145,8 +148,13 @@ def lightning_ddp():
             return torch.optim.AdamW(self.parameters(), lr=1e-3)
 
     trainer = lightning.Trainer(accelerator="cpu", devices=2, num_nodes=1, strategy="ddp", max_steps=STEPS,
-                                logger=False, enable_checkpointing=False, enable_progress_bar=False)
-    trainer.fit(Module(), torch.utils.data.DataLoader(Samples(), batch_size=4))
+                                logger=False, enable_checkpointing=False, enable_progress_bar=False,
+                                use_distributed_sampler="UNEVEN" not in os.environ, val_check_interval=2,
+                                check_val_every_n_epoch=None)
+    evaluated = None
+    if "UNEVEN" in os.environ:
+        evaluated = torch.utils.data.DataLoader(range(4 if os.environ["RANK"] == "0" else 3))
+    trainer.fit(Module(), torch.utils.data.DataLoader(Samples(), batch_size=4), evaluated)
 
 
 def trl_sft():

@@ -5,6 +5,7 @@ import functools
 import os
 
 from _lockstep import _settings, _stalls
+from _lockstep._metrics import note_reductions
 from _lockstep._optimizers import note_made as note_optimizer
 from _lockstep._process import at_end, has_joined
 from _lockstep._ties import note as note_parameter
@@ -210,6 +211,12 @@ def on_sampler_module(module):
         return indices if watcher is None else watcher.goes_through(self, indices)
 
     module.DistributedSampler.__iter__ = __iter__
+
+
+def on_metrics_module(module):
+    """The module of Lightning with its metrics was imported."""
+    if _is_first(module.__name__):
+        note_reductions(module, lambda: watcher.present_step() if watcher is not None else 0)
 
 
 def on_join_module(module):

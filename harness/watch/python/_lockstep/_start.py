@@ -1,4 +1,4 @@
-"""Waits for the modules of torch that the hook needs, without importing any of them."""
+"""Waits for the modules that the hook needs, without importing any of them."""
 
 import atexit
 import json
@@ -16,7 +16,9 @@ _MODULES = {"torch.optim.optimizer": "on_optimizer_module",
             "torch.utils.data.distributed": "on_sampler_module",
             "torch.distributed.algorithms.join": "on_join_module",
             "torch.distributed.distributed_c10d": "on_distributed_module",
-            "torch._dynamo": "on_dynamo_module"}
+            "torch._dynamo": "on_dynamo_module",
+            "lightning.pytorch.trainer.connectors.logger_connector.result": "on_metrics_module",
+            "pytorch_lightning.trainer.connectors.logger_connector.result": "on_metrics_module"}
 
 # The same of launchers, and the function of `_launchers`.
 _LAUNCHERS = {"torch.distributed.elastic.multiprocessing.api": "on_elastic_module",

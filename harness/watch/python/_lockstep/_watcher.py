@@ -6,7 +6,8 @@ import os
 import sys
 import threading
 
-from _lockstep import _bystander, _configuration, _devices, _exits, _files, _library, _precision, _settings, _stalls
+from _lockstep import (_bystander, _configuration, _devices, _exits, _files, _library, _metrics, _precision, _settings,
+                       _stalls)
 from _lockstep._also import Also, MicroBatches
 from _lockstep._averaging import averager_type, steps_between_averages
 from _lockstep._calls import LastCalls
@@ -113,6 +114,7 @@ class Watcher:
         self._orders_of_parameters = Orders(torch)
         self._schedules = _configuration.Schedules()
         self._samplers = Samplers()
+        _metrics.forget()
         self._process_configuration = {}
         self._hyperparameters = _configuration.Hyperparameters()
         self._precisions = _precision.Precisions()
@@ -187,9 +189,12 @@ class Watcher:
     def goes_through(self, sampler, indices):
         """The indices of a pass that begins, which tell when it has ended."""
         try:
-            return self._samplers.follow(sampler, indices, lambda: self._step)
+            return self._samplers.follow(sampler, indices, self.present_step)
         except Exception:  # of a sampler with odd attributes
             return indices
+
+    def present_step(self):
+        return self._step
 
     # Called by torch's Join.
 
@@ -708,6 +713,7 @@ class Watcher:
                  "broken_ties": self._ties.facts(), "parameter_orders": self._orders_of_parameters.facts(),
                  "schedules": self._schedules.facts(), "optimizers": self._optimizers.places,
                  "samplers": self._samplers.facts(), "frozen": self._frozen.facts(),
+                 "metrics": _metrics.facts(),
                  "state_buffers": self._also.state_buffers if self._also else [],
                  "groups": sizes_of_named_groups()}
         facts.update(self._last_calls.arrivals())
