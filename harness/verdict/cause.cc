@@ -13,6 +13,7 @@
 #include "harness/judge/wrong_values.h"
 #include "harness/verdict/parameter_order.h"
 #include "harness/verdict/reduction_fold.h"
+#include "reports/base/plain_text.h"
 #include "reports/record/differing_settings.h"
 #include "reports/record/mismatch_table.h"
 
@@ -257,10 +258,16 @@ std::string fact_before_all(const Finding& parting, const JobRecord& job,
   return "";
 }
 
+/// Whether ranks may train apart on purpose: no wrapper was to reduce these gradients.
+bool trains_apart(const Finding& parting, const Unreduced* cause) {
+  return parting.kind == FindingKind::gradients_differ &&
+         (!cause || cause->reason == NoReduction::unwrapped);
+}
+
 }  // namespace
 
 void find_cause(JobRecord& job, const std::optional<StepBehind>& behind,
-                const std::optional<WrittenApart>& written) {
+                const std::optional<WrittenApart>& written, std::int64_t agrees_every) {
   for (Unreduced& one : job.unreduced) one.explains = false;
   const Finding* const parting = first_parting(job);
   if (!parting) return add_cause_of_reduction(job);
@@ -273,7 +280,14 @@ void find_cause(JobRecord& job, const std::optional<StepBehind>& behind,
     return;
   }
   if (is_of_update(job, *parting)) return add_cause_of_update(*parting, job);
-  const Unreduced* const cause = fact_behind(*parting, job);
+  Unreduced* const cause = fact_behind(*parting, job);
+  if (agrees_every > 0 && trains_apart(*parting, cause)) {
+    if (cause) cause->explains = false;
+    job.symptom.text = fmt::format(
+        "{}; the parameters agree again {}: --agree-every {}, if that is meant",
+        parting_in_words(*parting, job.steps), every(agrees_every, "step"), agrees_every);
+    return;
+  }
   if (!cause) {
     if (const Finding* const found = reduction_of(job, *parting)) {
       return add_reduction(*parting, *found, job);

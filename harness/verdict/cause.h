@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "harness/verdict/step_behind.h"
@@ -18,7 +19,10 @@ namespace lockstep {
 /// that were compared differ. Of several the one with the fewest parameters counts. Without one,
 /// how these gradients were reduced (`reduce_over_ranks`). Where gradients agree and parameters
 /// differ after a step, ranks have other hyperparameters, or one skipped it.
+///
+/// `agrees_every`: steps after which parameters agree again, 0: they do not. Ranks that train apart
+/// on purpose reduce no gradients, so that is told in the place of a cause.
 void find_cause(JobRecord& job, const std::optional<StepBehind>& behind = {},
-                const std::optional<WrittenApart>& written = {});
+                const std::optional<WrittenApart>& written = {}, std::int64_t agrees_every = 0);
 
 }  // namespace lockstep

@@ -127,13 +127,14 @@ std::string joined_in_words(const std::vector<JoinedRanks>& joined) {
 /// no longer observed; the finding about a signal has it.
 std::vector<std::string> notes_of_job(const CellEvidence& judged,
                                       const std::vector<ClaimResult>& results,
+                                      const std::optional<AgreementAgain>& again,
                                       const std::vector<RankExit>& exits) {
   const StepReader& evidence = *judged.evidence;
   std::vector<std::string> notes = evidence.notes();
   notes = with(first_non_finite_in_words(evidence, results), std::move(notes));
   notes = with(interval_in_words(evidence, results), std::move(notes));
   notes = with(joined_in_words(judged.joined), std::move(notes));
-  notes = with(agreement_again_in_words(judged, results), std::move(notes));
+  notes = with(again ? again->in_words() : "", std::move(notes));
   for (std::string& sentence : other_kinds_in_words(evidence)) notes.push_back(std::move(sentence));
   for (const RankExit& end : exits) {
     if (end.detail.empty() || end.kind == ExitKind::signalled) continue;
@@ -433,7 +434,8 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   job.tables = tables.tables();
   job.coverage = coverage_of(
       judged, {ended_of(Kind::gradient, judgement), ended_of(Kind::parameter, judgement)});
-  job.notes = notes_of_job(judged, job.results, job.exits);
+  const std::optional<AgreementAgain> again = agreement_again(judged, job.results);
+  job.notes = notes_of_job(judged, job.results, again, job.exits);
   add_notes_of_ranks(copies, job);
   add_parameter_order(job);
   add_reductions(reductions, job);
@@ -444,7 +446,8 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   add_devices(job);
   add_shared_samples(*judged.evidence, job);
   add_frozen(job);
-  find_cause(job, step_behind(*judged.evidence, job.results), written_apart(*judged.evidence, job));
+  find_cause(job, step_behind(*judged.evidence, job.results), written_apart(*judged.evidence, job),
+             again ? again->period : 0);
   if (!job.elsewhere.empty()) job.notes.push_back(hint_at_machines(job));
   job.faults = evidence.faults_of(job);
   const bool is_sealed =

@@ -113,6 +113,22 @@ TEST(Cause, IsHowGradientsWereReduced) {
   EXPECT_THAT(told(own), HasSubstr("DDP's forward was not called")) << "it names the line";
 }
 
+/// Whose ranks may train apart on purpose. A wrapper that is there is not.
+TEST(Cause, IsNoneWhereParametersAgreeAgain) {
+  JobRecord job = with_gradients({"a", "b"});
+  job.results[0].findings[0].kind = FindingKind::gradients_differ;
+  job.unreduced = {fact(NoReduction::unwrapped, {"a", "b"})};
+  add_reduction(job, FindingKind::gradient_never_synchronised, "own", {"a", "b"});
+  find_cause(job, {}, {}, 4);
+  EXPECT_EQ(job.symptom.text,
+            "gradients were not synchronised (2 of 4, from step 3); the parameters agree again "
+            "every 4 steps: --agree-every 4, if that is meant");
+  EXPECT_FALSE(job.unreduced[0].explains);
+  job.unreduced[0].reason = NoReduction::bypassed;
+  find_cause(job, {}, {}, 4);
+  EXPECT_THAT(job.symptom.text, HasSubstr("Cause: DDP's forward was not called"));
+}
+
 /// The training may reduce by itself: what ranks contributed has to show that it does not.
 TEST(Cause, IsAMissingWrapperIfNothingWasReduced) {
   JobRecord job = with_gradients({"a", "b", "c", "d"});

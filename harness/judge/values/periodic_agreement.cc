@@ -167,13 +167,23 @@ std::unique_ptr<ClaimFold> fold_periodic_agreement(const CellEvidence& cell, con
   return std::make_unique<PeriodicAgreementFold>(cell, claim);
 }
 
-std::string agreement_again_in_words(const CellEvidence& cell,
-                                     const std::vector<ClaimResult>& results) {
+std::string AgreementAgain::in_words() const {
+  constexpr std::size_t kShown = 4;
+  const auto shown = steps.begin() + std::ptrdiff_t(std::min(steps.size(), kShown));
+  return fmt::format(
+      "the parameters agree again {} ({} step {}), as with LocalSGD; if that is "
+      "meant, watch with --agree-every {}",
+      every(period, "step"), phase == Phase::pre_forward ? "before" : "after",
+      fmt::join(steps.begin(), shown, ", "), period);
+}
+
+std::optional<AgreementAgain> agreement_again(const CellEvidence& cell,
+                                              const std::vector<ClaimResult>& results) {
   const auto found = std::find_if(results.begin(), results.end(), [](const ClaimResult& result) {
     return result.claim == agree_across_ranks(Kind::parameter, Phase::post_step) &&
            result.verdict == Verdict::violated;
   });
-  if (found == results.end()) return "";
+  if (found == results.end()) return std::nullopt;
   const std::int64_t first = found->findings.front().step;
   const Again after = agreement_since(cell, first, Phase::post_step);
   for (const Phase phase : {Phase::pre_forward, Phase::post_step}) {
@@ -182,15 +192,9 @@ std::string agreement_again_in_words(const CellEvidence& cell,
     const std::int64_t period = period_of(again);
     const bool is_averaged_each_time = period == 1 && after.agreed.empty() && after.apart > 0;
     if (period == 0 || (again.apart == 0 && !is_averaged_each_time)) continue;
-    constexpr std::size_t kShown = 4;
-    const auto shown = again.agreed.begin() + std::ptrdiff_t(std::min(again.agreed.size(), kShown));
-    return fmt::format(
-        "the parameters agree again {} ({} step {}), as with LocalSGD; if that is "
-        "meant, watch with --agree-every {}",
-        every(period, "step"), phase == Phase::pre_forward ? "before" : "after",
-        fmt::join(again.agreed.begin(), shown, ", "), period);
+    return AgreementAgain{period, phase, again.agreed};
   }
-  return "";
+  return std::nullopt;
 }
 
 }  // namespace lockstep

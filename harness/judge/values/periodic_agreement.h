@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,10 +17,19 @@ namespace lockstep {
 /// fold.
 std::unique_ptr<ClaimFold> fold_periodic_agreement(const CellEvidence& cell, const Claim& claim);
 
-/// How often ranks agree again that differ: "the parameters agree again every 4 steps (before step
-/// 5, 9, 13), ...". Empty: they do not, as far as was observed. Ranks observe parameters before a
+/// That ranks agree again and again which differ.
+struct AgreementAgain {
+  std::int64_t period = 1;  ///< steps
+  Phase phase = Phase::pre_forward;
+  std::vector<std::int64_t> steps;  ///< in which they agree, ascending
+
+  /// "the parameters agree again every 4 steps (before step 5, 9, 13), ...".
+  std::string in_words() const;
+};
+
+/// Empty: they do not, or not regularly, as far as was observed. Ranks observe parameters before a
 /// step in their first steps, and once differences are known.
-std::string agreement_again_in_words(const CellEvidence& cell,
-                                     const std::vector<ClaimResult>& results);
+std::optional<AgreementAgain> agreement_again(const CellEvidence& cell,
+                                              const std::vector<ClaimResult>& results);
 
 }  // namespace lockstep
