@@ -30,7 +30,8 @@ DigestsOfRanks digests_of(const std::vector<const FrozenParameter*>& rows,
 
 /// The first rank, and another one without a digest of it; empty: there is none, or one is unknown.
 std::optional<std::pair<int, int>> ranks_apart(const DigestsOfRanks& digests) {
-  const auto& [first, its] = *digests.begin();
+  const int first = digests.begin()->first;
+  const std::set<std::string_view>& its = digests.begin()->second;
   for (const auto& [rank, own] : digests) {
     const bool is_common = std::ranges::any_of(
         own, [&](std::string_view one) { return one.empty() || its.contains(one); });
