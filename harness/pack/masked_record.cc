@@ -157,6 +157,13 @@ void learn_names(const JobRecord& job, Redaction& redaction) {
     learn_place(one.place, redaction);
   }
   for (const Setting& one : job.optimizers) learn_place(one.value, redaction);
+  for (const Setting& one : job.copies) redaction.learn(one.name);
+  for (const SamplerUse& one : job.samplers) learn_place(one.place, redaction);
+  for (const FrozenParameter& one : job.frozen) {
+    redaction.learn(one.model);
+    redaction.learn(one.name);
+  }
+  for (const WrongMetric& one : job.wrong_metrics) redaction.learn(one.name);
   for (const LastCalls& one : job.last_calls) {
     learn_names(one.without_gradient, redaction);
     for (const CallsAtPlace& at : one.calls) learn_place(at.place, redaction);

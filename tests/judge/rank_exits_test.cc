@@ -91,6 +91,15 @@ TEST(Endings, ThatNobodySawAreFindingsUnlessTheLauncherIsKnownToHaveMadeThem) {
   EXPECT_EQ(result.findings[0].failure->rank, 1);
 }
 
+/// As `watch` sees ranks that torchrun ends after another one was killed: nobody knows the order.
+TEST(Endings, OfRanksThatTheLauncherEndedAreNoFindingsWhateverTheirOrder) {
+  RankExit ended = exit_of(0, ExitKind::unfinished, 0);
+  ended.cause = ExitCause::peer_failed;
+  const ClaimResult result = judge_ends({ended, exit_of(1, ExitKind::signalled, 0)});
+  ASSERT_EQ(result.findings.size(), 1U);
+  EXPECT_EQ(result.findings[0].failure->rank, 1);
+}
+
 TEST(Endings, OfAStoppedRankAreFindingsWhateverEndedBefore) {
   RankExit stopped = exit_of(0, ExitKind::unfinished, 1);
   stopped.cause = ExitCause::stopped;

@@ -290,6 +290,22 @@ TEST(RedactedPack, SaysTheSameInItsRecordAsItsFilesDo) {
   EXPECT_EQ(pack.record().jobs[0].coverage, pack.judged().jobs[0].coverage);
 }
 
+/// "^inner" matches no name within a sentence: it has to be known.
+TEST(RedactedPack, ReplacesNamesOfFactsInSentencesToo) {
+  StoredJob job;
+  JobRecord& changed = job.record().jobs[0];
+  changed.copies = {{"inner.bias", "a", {0}}};
+  changed.samplers = {{"DistributedSampler", "inner.py:3"}};
+  changed.frozen = {{"innerTeacher", "inner.weight", "a", "b", {0}}};
+  changed.wrong_metrics = {{"inner_loss", "mean", 1, 2, 3}};
+  changed.notes = {
+      "of innerTeacher: inner.weight, at inner.py:3; as inner.bias; the metric inner_loss"};
+  save_record(job.folder(), job.record());
+  const Packed pack(job, PackContents::findings, {"^inner"});
+  EXPECT_THAT(pack.bytes(), Not(HasSubstr("inner")));
+  EXPECT_EQ(pack.record().jobs[0].notes.size(), 1U);
+}
+
 TEST(RedactedPack, SaysThatNamesWereReplaced) {
   const StoredJob job;
   const Packed one(job, PackContents::files, {"^head"});

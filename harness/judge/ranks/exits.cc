@@ -44,8 +44,10 @@ bool is_consequence(const CellEvidence& cell, const RankExit& end,
            if (other->cause == ExitCause::interrupted && other->order > end.order) return false;
            if (lost_peer && other->kind == ExitKind::unfinished) return true;
            if (other->cause == ExitCause::stopped) return true;
-           // The exit time of a rank without a report is unknown.
-           const bool is_before = other->cause == ExitCause::unseen || other->order < end.order;
+           // The exit time of a rank without a report is unknown, and so are those in a job whose
+           // launcher ended a rank because another one had failed.
+           const bool is_before = other->cause == ExitCause::unseen || other->order < end.order ||
+                                  end.cause == ExitCause::peer_failed;
            return !may_be_consequence(cell, *other) && (lost_peer || is_before);
          });
 }
