@@ -21,7 +21,9 @@ sys.path[:0] = [FOLDER, os.path.dirname(FOLDER)]
 PACKAGES = {"accelerate": "accelerate", "transformers": "transformers", "Lightning": "lightning",
             "DeepSpeed": "deepspeed"}
 MOST_MISSED = 0.1  # of the mistakes
-TOLD = r"at the same time|Cause:|ranks differ|gradients (were \w+ |lack|are) "  # about ranks that are not in lockstep
+# About ranks that are not in lockstep, and notes of what is not as it should be.
+TOLD = (r"at the same time|Cause:|ranks differ|gradients (were \w+ |lack|are) |DistributedSampler|that no optimizer steps|"
+        r"reduced the metric")
 
 
 class Report:
