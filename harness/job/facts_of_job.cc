@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -189,40 +190,40 @@ std::vector<PairedParameters> parameter_orders_in(const std::map<int, RankFacts>
   return all;
 }
 
-/// The same on several ranks is one.
-std::vector<SamplerUse> samplers_in(const std::map<int, RankFacts>& facts) {
-  const auto key = [](const SamplerUse& use) {
-    return std::tuple(use.name, use.place, use.samples, use.parts, use.part, use.seed, use.passes,
-                      use.repeats);
-  };
-  std::map<decltype(key({})), SamplerUse> uses;
+/// Facts of ranks by what they have in common. `key`: all of a fact but its ranks. The same on
+/// several ranks is one, and so are two alike on a rank.
+template <class Fact, class Key>
+std::vector<Fact> by_ranks(const std::map<int, RankFacts>& facts,
+                           std::vector<Fact> RankFacts::*member, const Key& key) {
+  std::map<std::invoke_result_t<Key, const Fact&>, Fact> alike;
   for (const auto& [rank, one] : facts) {
-    for (const SamplerUse& own : one.samplers) {
-      uses.try_emplace(key(own), own).first->second.ranks.push_back(rank);
+    for (const Fact& own : one.*member) {
+      std::vector<int>& ranks = alike.try_emplace(key(own), own).first->second.ranks;
+      if (ranks.empty() || ranks.back() != rank) ranks.push_back(rank);
     }
   }
-  std::vector<SamplerUse> all;
-  for (auto& [alike, use] : uses) all.push_back(std::move(use));
+  std::vector<Fact> all;
+  for (auto& [common, fact] : alike) all.push_back(std::move(fact));
   return all;
 }
 
-/// The same on several ranks is one.
+std::vector<SamplerUse> samplers_in(const std::map<int, RankFacts>& facts) {
+  return by_ranks(facts, &RankFacts::samplers, [](const SamplerUse& one) {
+    return std::tuple(one.name, one.place, one.samples, one.parts, one.part, one.seed, one.passes,
+                      one.repeats);
+  });
+}
+
 std::vector<FrozenParameter> frozen_in(const std::map<int, RankFacts>& facts) {
-  using Key = std::tuple<std::string, std::string, std::string, std::string>;
-  std::map<Key, std::vector<int>> ranks;
-  for (const auto& [rank, one] : facts) {
-    std::set<Key> own;  // of two alike one
-    for (const FrozenParameter& parameter : one.frozen) {
-      own.insert({parameter.model, parameter.name, parameter.first, parameter.last});
-    }
-    for (const Key& parameter : own) ranks[parameter].push_back(rank);
-  }
-  std::vector<FrozenParameter> all;
-  for (const auto& [parameter, those] : ranks) {
-    const auto& [model, name, first, last] = parameter;
-    all.push_back({model, name, first, last, those});
-  }
-  return all;
+  return by_ranks(facts, &RankFacts::frozen, [](const FrozenParameter& one) {
+    return std::tuple(one.model, one.name, one.first, one.last);
+  });
+}
+
+std::vector<DeviceUse> devices_in(const std::map<int, RankFacts>& facts) {
+  return by_ranks(facts, &RankFacts::devices, [](const DeviceUse& one) {
+    return std::tuple(one.device, one.id, one.parameters, one.names);
+  });
 }
 
 /// By ranks with as many steps, of those that were stepped otherwise on some.
@@ -253,23 +254,6 @@ std::vector<JoinedRanks> joined_in(const std::map<int, RankFacts>& facts) {
   std::vector<JoinedRanks> joined;
   for (const auto& [steps, those] : ranks) joined.push_back({those, steps.first, steps.second});
   return joined;
-}
-
-/// The same on several ranks is one.
-std::vector<DeviceUse> devices_in(const std::map<int, RankFacts>& facts) {
-  using Key = std::tuple<std::string, std::string, std::int64_t, std::vector<std::string>>;
-  std::map<Key, std::vector<int>> ranks;
-  for (const auto& [rank, one] : facts) {
-    for (const DeviceUse& own : one.devices) {
-      ranks[{own.device, own.id, own.parameters, own.names}].push_back(rank);
-    }
-  }
-  std::vector<DeviceUse> devices;
-  for (const auto& [use, those] : ranks) {
-    const auto& [device, id, parameters, names] = use;
-    devices.push_back({device, id, parameters, those, names});
-  }
-  return devices;
 }
 
 /// `member`: bytes of a rank; 0: unknown.

@@ -1,5 +1,6 @@
 """Names of parameters, as the user knows them."""
 
+import functools
 import re
 import sys
 import weakref
@@ -78,11 +79,24 @@ def held_for(module_type):
     return _divided_by_gathered(modules_of_process(module_type))
 
 
+class Models:
+    """Those of this process, which take long to find. `roots`: pairs of a module that is part of no other, and of pairs of
+    name and parameter, as optimizers hold it."""
+
+    def __init__(self, module_type):
+        self._modules = modules_of_process(module_type)
+        divided = _divided_by_gathered(self._modules)
+        self.roots = [(root, _parameters_of(root, divided)) for root in roots_of(self._modules)]
+
+    @functools.cached_property
+    def parts(self):
+        """EngineParts, by id of the parameter."""
+        return _engines.parts_in(self._modules)
+
+
 def parameters_of_models(module_type):
     """Pairs of name and parameter, as optimizers hold it, of each model of this process."""
-    modules = modules_of_process(module_type)
-    divided = _divided_by_gathered(modules)
-    return [_parameters_of(root, divided) for root in roots_of(modules)]
+    return [inside for _, inside in Models(module_type).roots]
 
 
 def _is_of_module(tensor):
@@ -91,23 +105,20 @@ def _is_of_module(tensor):
     return isinstance(tensor, Parameter)
 
 
-def frozen_models(module_type, stepped, unused):
+def frozen_models(models, stepped, unused):
     """Pairs of a class, and of pairs of name and parameter, of what trains in no model of this process: of models without
     a parameter that trains, and, with an empty class, of the others. `stepped`: ids of what optimizers step; `unused`: those
     of `Names.unused`, which are in no row."""
-    modules = modules_of_process(module_type)
-    divided = _divided_by_gathered(modules)
-    parts = _engines.parts_in(modules)
-    models = []
-    for root in roots_of(modules):
-        inside = [(name, parameter) for name, parameter in _parameters_of(root, divided)
-                  if id(parameter) not in parts and not hasattr(parameter, "materialize")]
+    found = []
+    for root, parameters in models.roots:
+        inside = [(name, parameter) for name, parameter in parameters
+                  if id(parameter) not in models.parts and not hasattr(parameter, "materialize")]
         trains = any(parameter.requires_grad or id(parameter) in stepped for _, parameter in inside)
         frozen = [(name, parameter) for name, parameter in inside
                   if not parameter.requires_grad and id(parameter) not in stepped]
-        models.append(("" if trains else _class_of(root), frozen))
-        models.append((_class_of(root), [one for one in inside if id(one[1]) in unused]))
-    return models
+        found.append(("" if trains else _class_of(root), frozen))
+        found.append((_class_of(root), [one for one in inside if id(one[1]) in unused]))
+    return found
 
 
 class _Parameter:
@@ -163,19 +174,17 @@ class Names:
                 name = self._unique(name)
             self._keep(parameter, name, parts.get(id(parameter)), found)
 
-    def add_rest(self):
+    def add_rest(self, models):
         """Names the other parameters of the models of those that have names. Returns them."""
         held, rest = set(self._known), []
-        modules = modules_of_process(self._module_type)
-        parts, divided = _engines.parts_in(modules), _divided_by_gathered(modules)
-        models = [(root, _parameters_of(root, divided)) for root in roots_of(modules)]
-        models = [(root, inside, held.intersection(id(parameter) for _, parameter in inside)) for root, inside in models]
+        trained = [(root, inside, held.intersection(id(parameter) for _, parameter in inside))
+                   for root, inside in models.roots]
         wrapped = in_wrappers()
         is_wrapped = held <= wrapped
-        for root, inside, own in models:
+        for root, inside, own in trained:
             if not own:
                 continue
-            is_leftover = any(_has_taken(other, theirs, own) for other, _, theirs in models if other is not root)
+            is_leftover = any(_has_taken(other, theirs, own) for other, _, theirs in trained if other is not root)
             for name, parameter in inside:
                 is_lazy = hasattr(parameter, "materialize")  # it has no shape yet
                 if id(parameter) in held or is_lazy:
@@ -187,7 +196,7 @@ class Names:
                     continue
                 if name in self._taken:
                     name = "%s.%s" % (_class_of(root), name)
-                self._keep(parameter, self._unique(name), parts.get(id(parameter)), {})
+                self._keep(parameter, self._unique(name), models.parts.get(id(parameter)), {})
                 held.add(id(parameter))
                 rest.append(parameter)
         return rest

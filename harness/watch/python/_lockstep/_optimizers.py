@@ -81,7 +81,6 @@ class Optimizers:
         self._settings = settings
         self._tensors = re.compile(settings.tensors)
         self._ignored = re.compile(settings.ignored) if settings.ignored else None
-        self._module_type = torch.nn.Module
         self._names = Names(torch.nn.Module)
         self._replicas = None
         self._by_id = {}  # pairs of a weak reference and a WatchedOptimizer
@@ -151,16 +150,16 @@ class Optimizers:
     def was_present(self, optimizer):
         return self._present.get(id(optimizer), lambda: None)() is optimizer
 
-    def rest(self):
+    def rest(self, models):
         """Pairs of tensor and Named of the parameters that no optimizer which stepped holds, of the models with
         parameters that one does."""
-        return [(tensor, self._parameter(tensor)) for tensor in self._names.add_rest()]
+        return [(tensor, self._parameter(tensor)) for tensor in self._names.add_rest(models)]
 
-    def frozen(self):
+    def frozen(self, models):
         """Those of `frozen_models` that ranks which have the same model have whole."""
         stepped = {id(tensor) for tensor, _ in self.named_parameters()}
         whole = []
-        for model, inside in frozen_models(self._module_type, stepped, self._names.unused):
+        for model, inside in frozen_models(models, stepped, self._names.unused):
             inside = [(name, tensor) for name, tensor in inside
                       if self._replicas.of(tensor) == ((None, ""), "") and not self.left_out(name)]
             whole.append((model, inside))

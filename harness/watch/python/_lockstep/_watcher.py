@@ -18,6 +18,7 @@ from _lockstep._frozen import Frozen
 from _lockstep._joins import Joins
 from _lockstep._machines import ranks_of_machine, rendezvous, threads_of
 from _lockstep._modules import Modules
+from _lockstep._names import Models
 from _lockstep._objects import objects_by_type, objects_of
 from _lockstep._observed_steps import ObservedSteps
 from _lockstep._optimizers import Optimizers
@@ -607,7 +608,8 @@ class Watcher:
     def _observe_rest(self):
         """Once the other parameters of the models that are trained. Most are frozen; some are those of
         optimizers that step later."""
-        rest = self._optimizers.rest()
+        models = Models(self._torch.nn.Module)
+        rest = self._optimizers.rest(models)
         rows = Rows(self._watch, self._torch)
         for tensor, named in rest:
             rows.add(named, tensor, "pre_forward", "parameter")
@@ -615,7 +617,7 @@ class Watcher:
         rows.write()
         if self._world > 1:
             self._untrained.look_at_rest(self._step, rest, self._optimizers.parameters())
-            self._frozen.look(self._optimizers.frozen)
+            self._frozen.look(lambda: self._optimizers.frozen(models))
 
     def _observe_backward(self, optimizer, parameter, gradient):
         """Of one backward pass, before it is added to `grad` and reduced. It belongs to the next step if
