@@ -250,12 +250,47 @@ void add_cause_of_reduction(JobRecord& job) {
 
 /// What goes before all other causes; empty: nothing.
 std::string fact_before_all(const Finding& parting, const JobRecord& job,
-                            const std::optional<StepBehind>& behind,
-                            const std::optional<WrittenApart>& written) {
+                            const FactsOfRanks& facts) {
   if (std::string order = other_order_in_words(job); !order.empty()) return order;
-  if (behind && behind->step == parting.step) return in_words(*behind);
-  if (written && written->step == parting.step) return in_words(*written);
+  if (facts.behind && facts.behind->step == parting.step) return in_words(*facts.behind);
+  if (facts.written && facts.written->step == parting.step) return in_words(*facts.written);
   return "";
+}
+
+/// "head.bias and 1 more differ before it: initial weights, or parts of the model": ranks that part
+/// in the first step are no riddle then. Empty: there are none, or ranks part later.
+std::string unshared_in_words(const Finding& parting, const JobRecord& job,
+                              const FactsOfRanks& facts) {
+  if (facts.unshared.empty() || parting.step != job.steps.first) return "";
+  const std::size_t others = facts.unshared.size() - 1;
+  return fmt::format("{}{} before it: initial weights, or parts of the model",
+                     *facts.unshared.begin(),
+                     others > 0 ? fmt::format(" and {} more differ", others) : " differs");
+}
+
+/// What ranks that divide the model need, by what is known of their samples.
+std::string need_of_model_parts(const std::vector<std::vector<int>>& groups,
+                                const SharedSamples& samples) {
+  const std::vector<int> two{groups[0].front(), groups[1].front()};
+  const std::vector<int>* const first = group_of(samples, two[0]);
+  const std::vector<int>* const second = group_of(samples, two[1]);
+  if (!first || !second) return "they need the same samples, or a sum over these ranks";
+  return fmt::format("{} saw {} samples, and nothing sums what they computed", ranks_in_words(two),
+                     first == second ? "the same" : "other");
+}
+
+/// Of ranks that compute together on the same samples, and do not agree on what they share; empty:
+/// they are no such ranks.
+std::string apart_by_model_in_words(const Finding& parting, const JobRecord& job,
+                                    const FactsOfRanks& facts) {
+  const bool is_of_it = parting.kind == FindingKind::gradients_differ && !parting.tensors.empty() &&
+                        do_divide_model(parting.groups, facts.model_parts);
+  if (!is_of_it) return "";
+  const std::string unshared = unshared_in_words(parting, job, facts);
+  return fmt::format(
+      "gradients differ between ranks that divide the model ({} of {}, from step {}): {}",
+      parting.tensors.size(), parting.compared, parting.step,
+      unshared.empty() ? need_of_model_parts(parting.groups, facts.samples) : unshared);
 }
 
 /// Whether ranks may train apart on purpose: no wrapper was to reduce these gradients.
@@ -264,38 +299,50 @@ bool trains_apart(const Finding& parting, const Unreduced* cause) {
          (!cause || cause->reason == NoReduction::unwrapped);
 }
 
+/// Why gradients differ, or initial weights.
+void add_cause_of_gradients(const Finding& parting, std::int64_t agrees_every, JobRecord& job) {
+  Unreduced* const cause = fact_behind(parting, job);
+  if (agrees_every > 0 && trains_apart(parting, cause)) {
+    if (cause) cause->explains = false;
+    job.symptom.text = fmt::format(
+        "{}; the parameters agree again {}: --agree-every {}, if that is meant",
+        parting_in_words(parting, job.steps), every(agrees_every, "step"), agrees_every);
+    return;
+  }
+  if (!cause) {
+    if (const Finding* const found = reduction_of(job, parting)) {
+      return add_reduction(parting, *found, job);
+    }
+    return add_cause_in_calls(parting, job);
+  }
+  job.symptom.text = fmt::format("{}. Cause: {}", parting_in_words(parting, job.steps),
+                                 cause_in_words(*cause, parting.step));
+}
+
 }  // namespace
 
-void find_cause(JobRecord& job, const std::optional<StepBehind>& behind,
-                const std::optional<WrittenApart>& written, std::int64_t agrees_every) {
+void find_cause(JobRecord& job, const FactsOfRanks& facts) {
   for (Unreduced& one : job.unreduced) one.explains = false;
   const Finding* const parting = first_parting(job);
   if (!parting) return add_cause_of_reduction(job);
   const bool is_late = job.symptom.kind == SymptomKind::raised_late;
   if (is_late) return add_cause_in_calls(*parting, job);
   if (job.symptom.kind != SymptomKind::ranks_differ) return;
-  const std::string fact = fact_before_all(*parting, job, behind, written);
+  const std::string fact = fact_before_all(*parting, job, facts);
   if (!fact.empty()) {
     job.symptom.text += ". Cause: " + fact;
     return;
   }
   if (is_of_update(job, *parting)) return add_cause_of_update(*parting, job);
-  Unreduced* const cause = fact_behind(*parting, job);
-  if (agrees_every > 0 && trains_apart(*parting, cause)) {
-    if (cause) cause->explains = false;
-    job.symptom.text = fmt::format(
-        "{}; the parameters agree again {}: --agree-every {}, if that is meant",
-        parting_in_words(*parting, job.steps), every(agrees_every, "step"), agrees_every);
+  if (std::string apart = apart_by_model_in_words(*parting, job, facts); !apart.empty()) {
+    job.symptom.text = std::move(apart);
     return;
   }
-  if (!cause) {
-    if (const Finding* const found = reduction_of(job, *parting)) {
-      return add_reduction(*parting, *found, job);
-    }
-    return add_cause_in_calls(*parting, job);
-  }
-  job.symptom.text = fmt::format("{}. Cause: {}", parting_in_words(*parting, job.steps),
-                                 cause_in_words(*cause, parting->step));
+  const std::string unexplained = job.symptom.text;
+  add_cause_of_gradients(*parting, facts.agrees_every, job);
+  if (job.symptom.text != unexplained) return;
+  const std::string unshared = unshared_in_words(*parting, job, facts);
+  if (!unshared.empty()) job.symptom.text += "; " + unshared;
 }
 
 }  // namespace lockstep

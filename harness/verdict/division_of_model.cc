@@ -3,32 +3,55 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <iterator>
 #include <string_view>
 
 namespace lockstep {
 
 namespace {
 
-/// Whether the name of a group or of a dimension of a mesh is one of data parallelism: "mesh_dp",
-/// "fsdp", "dp_shard". Others divide the model or a batch, or nobody knows what they divide.
+/// The name of a group or of a dimension of a mesh, without what torch puts before it.
+std::string_view plain_name(std::string_view name) {
+  constexpr std::string_view kMesh = "mesh_";
+  if (name.starts_with(kMesh)) name.remove_prefix(kMesh.size());
+  return name;
+}
+
+/// Whether it is one of data parallelism: "mesh_dp", "fsdp", "dp_shard". Others divide the model or
+/// a batch, or nobody knows what they divide.
 bool is_of_data(std::string_view name) {
   constexpr std::array<std::string_view, 11> kData{
       "dp",        "fsdp",     "data",  "data_parallel", "dp_shard", "dp_replicate",
       "replicate", "replicas", "shard", "hsdp",          "batch"};
-  constexpr std::string_view kMesh = "mesh_";
-  if (name.starts_with(kMesh)) name.remove_prefix(kMesh.size());
-  return std::ranges::find(kData, name) != kData.end();
+  return std::ranges::find(kData, plain_name(name)) != kData.end();
 }
 
-/// Whether a replica group, "dp 0, tp 1", has only dimensions of data.
-bool is_part_by_data(std::string_view group) {
+/// Whether ranks along it hold other experts, which see other samples.
+bool is_of_experts(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kExperts{"ep", "expert", "experts", "expert_parallel"};
+  return std::ranges::find(kExperts, plain_name(name)) != kExperts.end();
+}
+
+/// "dp 0" and "tp 1" of the replica group "dp 0, tp 1".
+std::vector<std::string_view> coordinates_of(std::string_view group) {
+  std::vector<std::string_view> all;
   while (!group.empty()) {
     const std::size_t comma = std::min(group.find(", "), group.size());
-    const std::string_view one = group.substr(0, comma);
-    if (!is_of_data(one.substr(0, one.rfind(' ')))) return false;
+    all.push_back(group.substr(0, comma));
     group.remove_prefix(std::min(comma + 2, group.size()));
   }
-  return true;
+  return all;
+}
+
+std::string_view dimension_of(std::string_view coordinate) {
+  return coordinate.substr(0, coordinate.rfind(' '));
+}
+
+/// Whether a replica group has only dimensions of data.
+bool is_part_by_data(std::string_view group) {
+  const std::vector<std::string_view> all = coordinates_of(group);
+  return std::ranges::all_of(
+      all, [](std::string_view coordinate) { return is_of_data(dimension_of(coordinate)); });
 }
 
 }  // namespace
@@ -49,6 +72,34 @@ Division division_of_model(const JobRecord& job, const StepReader& evidence,
   }
   if (has_parts) return Division::parts_by_data;
   return coverage.compared == coverage.parameters ? Division::copies : Division::other;
+}
+
+ModelParts model_parts(const StepReader& evidence) {
+  ModelParts parts;
+  for (const auto& [tensor, ranks] : evidence.tensors()) {
+    if (tensor.kind != Kind::parameter || tensor.phase != Phase::post_step) continue;
+    const std::string group(tensor.replica_group);
+    for (const std::string_view coordinate : coordinates_of(group)) {
+      const std::string_view dimension = dimension_of(coordinate);
+      if (is_of_data(dimension) || is_of_experts(dimension)) continue;
+      for (const int rank : ranks) parts[rank].emplace(coordinate);
+    }
+  }
+  return parts;
+}
+
+bool do_divide_model(const std::vector<std::vector<int>>& groups, const ModelParts& parts) {
+  std::set<std::set<std::string>> seen;
+  for (const std::vector<int>& ranks : groups) {
+    std::set<std::set<std::string>> own;
+    for (const int rank : ranks) {
+      const auto part = parts.find(rank);
+      if (part == parts.end()) return false;
+      own.insert(part->second);
+    }
+    if (own.size() != 1 || !seen.insert(*own.begin()).second) return false;
+  }
+  return seen.size() > 1;
 }
 
 }  // namespace lockstep

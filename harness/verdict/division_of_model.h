@@ -1,5 +1,10 @@
 #pragma once
 
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
 #include "harness/judge/evidence/step_reader.h"
 #include "reports/record/run_record.h"
 
@@ -16,5 +21,15 @@ enum class Division {
 /// of the job.
 Division division_of_model(const JobRecord& job, const StepReader& evidence,
                            const Coverage& coverage);
+
+/// By rank, its coordinates on the dimensions over which the job divides parameters and not
+/// samples, such as "tp 1": these ranks compute together on the same samples. None: of a rank that
+/// holds no such part. The dimension of experts is none of them.
+using ModelParts = std::map<int, std::set<std::string>>;
+
+ModelParts model_parts(const StepReader& evidence);
+
+/// Whether each of several groups holds a part of the model of its own.
+bool do_divide_model(const std::vector<std::vector<int>>& groups, const ModelParts& parts);
 
 }  // namespace lockstep

@@ -347,13 +347,12 @@ void add_devices(JobRecord& job) {
 }
 
 /// After its other claims, since they say how the job divides its model.
-void add_shared_samples(const StepReader& evidence, JobRecord& job) {
-  SharedSamples shared = shared_samples(job, evidence, job.coverage);
+void add_shared_samples(const SharedSamples& shared, JobRecord& job) {
   if (!shared.fault) {
-    if (!shared.text.empty()) job.notes.push_back(std::move(shared.text));
+    if (!shared.text.empty()) job.notes.push_back(shared.text);
     return;
   }
-  add_result(violated_by(std::move(*shared.fault)), std::move(shared.symptom), job);
+  add_result(violated_by(*shared.fault), shared.symptom, job);
 }
 
 /// After its coverage is known. A forward pass that takes parameters by their places, such as that
@@ -444,10 +443,14 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   add_fault(broken_ties(job), job);
   add_fault(buffers_apart(job, judged), job);
   add_devices(job);
-  add_shared_samples(*judged.evidence, job);
+  SharedSamples samples = shared_samples(job, *judged.evidence, job.coverage);
+  ModelParts parts = model_parts(*judged.evidence);
+  add_shared_samples(samples, job);
+  job.notes = with(samples_of_parts_in_words(samples, parts), std::move(job.notes));
   add_frozen(job);
-  find_cause(job, step_behind(*judged.evidence, job.results), written_apart(*judged.evidence, job),
-             again ? again->period : 0);
+  find_cause(job,
+             {step_behind(*judged.evidence, job.results), written_apart(*judged.evidence, job),
+              again ? again->period : 0, std::move(parts), std::move(samples), judged.unshared});
   if (!job.elsewhere.empty()) job.notes.push_back(hint_at_machines(job));
   job.faults = evidence.faults_of(job);
   const bool is_sealed =

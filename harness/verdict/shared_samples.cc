@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
 #include <vector>
 
-#include "harness/verdict/division_of_model.h"
 #include "reports/record/mismatch_table.h"
 
 namespace lockstep {
@@ -57,7 +57,7 @@ class Seen {
 
   const std::vector<std::int64_t>& steps() const { return steps_; }
 
-  /// The ranks that saw the same, where several did.
+  /// The ranks that saw the same; of one rank: what no other did.
   std::vector<std::vector<int>> groups() const {
     std::map<std::vector<Batch>, std::vector<int>> alike;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -66,9 +66,8 @@ class Seen {
       if (is_known) alike[ranks_[rank]].push_back(static_cast<int>(rank));
     }
     std::vector<std::vector<int>> groups;
-    for (auto& [batches, ranks] : alike) {
-      if (ranks.size() > 1) groups.push_back(std::move(ranks));
-    }
+    for (auto& [batches, ranks] : alike) groups.push_back(std::move(ranks));
+    std::ranges::sort(groups);
     return groups;
   }
 
@@ -179,25 +178,55 @@ SharedSamples shared_samples(const JobRecord& job, const StepReader& evidence,
   SharedSamples shared;
   if (!has_data(evidence)) return shared;
   const Seen seen(evidence);
-  const auto groups = seen.groups();
-  for (const std::vector<int>& ranks : groups) {
+  shared.groups = seen.groups();
+  for (const std::vector<int>& ranks : shared.groups) {
+    if (ranks.size() < 2) continue;
     shared.text += fmt::format("{}{} saw the same samples", shared.text.empty() ? "" : "; ",
                                ranks_in_words(ranks));
   }
-  if (groups.empty()) return shared;
+  if (shared.text.empty()) return shared;
+  const std::vector<int>& first = shared.groups.front();
   const std::size_t steps = seen.steps().size();
   shared.text += steps == 1 ? fmt::format(" in step {}", seen.steps().front())
                             : fmt::format(" in each of the first {} steps", steps);
   const bool are_all =
-      static_cast<int>(groups[0].size()) == training_ranks(job) && job.elsewhere.empty();
+      static_cast<int>(first.size()) == training_ranks(job) && job.elsewhere.empty();
   if (!are_all) return shared;
   if (seen.differ_in_contributions()) {
     shared.text += ", and computed other gradients from them";
   } else if (seen.moves_on() && divides_samples(job, evidence, coverage) && communicates(job)) {
-    shared.fault = finding_of(job, seen, groups[0]);
+    shared.fault = finding_of(job, seen, first);
     shared.symptom = symptom_of(job, seen);
   }
   return shared;
+}
+
+const std::vector<int>* group_of(const SharedSamples& samples, int rank) {
+  for (const std::vector<int>& ranks : samples.groups) {
+    if (std::ranges::find(ranks, rank) != ranks.end()) return &ranks;
+  }
+  return nullptr;
+}
+
+std::string samples_of_parts_in_words(const SharedSamples& samples, const ModelParts& parts) {
+  ModelParts known;
+  std::ranges::copy_if(parts, std::inserter(known, known.end()),
+                       [&](const auto& one) { return group_of(samples, one.first) != nullptr; });
+  std::set<std::set<std::string>> all;
+  for (const auto& [rank, part] : known) all.insert(part);
+  std::vector<int> alone;
+  for (const auto& [rank, part] : known) {
+    std::set<std::set<std::string>> met;
+    for (const int other : *group_of(samples, rank)) {
+      if (const auto its = known.find(other); its != known.end()) met.insert(its->second);
+    }
+    if (met.size() < all.size()) alone.push_back(rank);
+  }
+  if (alone.empty()) return "";
+  return fmt::format(
+      "{} saw other samples than ranks with other parts of the model: right only if each has its "
+      "part of the same ones, as with sequence parallelism",
+      ranks_in_words(alone));
 }
 
 }  // namespace lockstep

@@ -2,8 +2,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "harness/judge/evidence/step_reader.h"
+#include "harness/verdict/division_of_model.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -15,7 +17,12 @@ struct SharedSamples {
   /// All ranks did, though they divide neither the model nor a batch, and reduce gradients.
   std::optional<Finding> fault = {};
   Symptom symptom = {};  ///< with a fault: of a job whose other claims hold
+  /// Of ranks that saw the same, maybe of one alone; none has a rank whose samples are unknown.
+  std::vector<std::vector<int>> groups = {};
 };
+
+/// The group of a rank; null: its samples are unknown.
+const std::vector<int>* group_of(const SharedSamples& samples, int rank);
 
 /// Reads up to eight steps. It is a fault if all of these hold:
 ///   - all ranks saw the same, at least four different batches, and more samples than there are
@@ -28,5 +35,9 @@ struct SharedSamples {
 /// `coverage`: of the job.
 SharedSamples shared_samples(const JobRecord& job, const StepReader& evidence,
                              const Coverage& coverage);
+
+/// Of ranks that divide the model, and saw other samples than those with the other parts of it;
+/// empty: there are none, or no samples were observed.
+std::string samples_of_parts_in_words(const SharedSamples& samples, const ModelParts& parts);
 
 }  // namespace lockstep

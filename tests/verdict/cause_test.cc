@@ -70,32 +70,85 @@ TEST(Cause, IsThatRanksAreAStepBehindFromTheFirstDifferenceOn) {
   JobRecord job = with_gradients({"a", "b"});
   add_reduction(job, FindingKind::changed_after_reduction, "changed on rank 1", {"a"});
   JobRecord later = job;
-  find_cause(job, StepBehind{{1}, {0}, 3, 1});
+  find_cause(job, {.behind = StepBehind{{1}, {0}, 3, 1}});
   EXPECT_EQ(job.symptom.text, std::string(kUnknown) +
                                   ". Cause: rank 1 is an optimizer step behind: its gradients of "
                                   "step 3 are those of step 4 on rank 0");
-  find_cause(later, StepBehind{{1}, {0}, 4, 1});
+  find_cause(later, {.behind = StepBehind{{1}, {0}, 4, 1}});
   EXPECT_EQ(later.symptom.text, std::string(kUnknown) + ". Cause: changed on rank 1");
 }
 
 TEST(Cause, IsWhatRanksWroteBetweenSteps) {
   JobRecord job = differing({"a", "b"}, agree_across_ranks(Kind::parameter, Phase::post_step));
   JobRecord later = job;
-  find_cause(job, {}, WrittenApart{{1}, 3});
+  find_cause(job, {.written = WrittenApart{{1}, 3}});
   EXPECT_EQ(job.symptom.text, std::string(kUnknown) +
                                   ". Cause: parameters were written on rank 1 between steps 2 "
                                   "and 3, outside of the optimizer");
-  find_cause(later, {}, WrittenApart{{1}, 4});
+  find_cause(later, {.written = WrittenApart{{1}, 4}});
   EXPECT_EQ(later.symptom.text, kUnknown);
 }
 
 TEST(Cause, IsTheOrderOfParametersBeforeAllOthers) {
   JobRecord job = with_gradients({"a", "b"});
   job.parameter_orders = {{"DDP", 2, "names", "ab", {0}}, {"DDP", 2, "names", "ba", {1}}};
-  find_cause(job, StepBehind{{1}, {0}, 3, 1});
+  find_cause(job, {.behind = StepBehind{{1}, {0}, 3, 1}});
   EXPECT_EQ(job.symptom.text, std::string(kUnknown) +
                                   ". Cause: ranks 0 and 1 have the 2 parameters of the model in "
                                   "different orders, and DDP pairs them by their places");
+}
+
+/// Tensor parallelism: ranks 0 and 1, and 2 and 3, hold the parts of copies of a model.
+FactsOfRanks facts_of_parts() {
+  return {.model_parts = {{0, {"tp 0"}}, {1, {"tp 1"}}, {2, {"tp 0"}}, {3, {"tp 1"}}}};
+}
+
+std::string told_of_parts(const std::vector<std::vector<int>>& groups, const FactsOfRanks& facts) {
+  JobRecord job = with_gradients({"a", "b"});
+  job.steps.first = 3;
+  job.results[0].findings[0].groups = groups;
+  add_reduction(job, FindingKind::ranks_left_out, "halves", {"a", "b"});
+  find_cause(job, facts);
+  return job.symptom.text;
+}
+
+TEST(Cause, OfRanksThatDivideTheModelIsNoReduction) {
+  FactsOfRanks facts = facts_of_parts();
+  const std::string apart =
+      "gradients differ between ranks that divide the model (2 of 4, from step 3): ";
+  EXPECT_EQ(told_of_parts({{0, 2}, {1, 3}}, facts),
+            apart + "they need the same samples, or a sum over these ranks");
+  facts.samples.groups = {{0}, {1}, {2, 3}};
+  EXPECT_EQ(told_of_parts({{0, 2}, {1, 3}}, facts),
+            apart + "ranks 0,1 saw other samples, and nothing sums what they computed");
+  facts.samples.groups = {{0, 1}, {2, 3}};
+  EXPECT_EQ(told_of_parts({{0, 2}, {1, 3}}, facts),
+            apart + "ranks 0,1 saw the same samples, and nothing sums what they computed");
+  facts.unshared = {"head.bias", "head.weight"};
+  EXPECT_EQ(
+      told_of_parts({{0, 2}, {1, 3}}, facts),
+      apart + "head.bias and 1 more differ before it: initial weights, or parts of the model");
+}
+
+TEST(Cause, OfRanksThatHoldTheSamePartsIsTheReduction) {
+  const std::string halves = std::string(kUnknown) + ". Cause: halves";
+  const FactsOfRanks facts = facts_of_parts();
+  EXPECT_EQ(told_of_parts({{0, 1}, {2, 3}}, facts), halves) << "copies that are apart";
+  EXPECT_EQ(told_of_parts({{0}, {1}, {2}, {3}}, facts), halves) << "copies, too";
+  EXPECT_EQ(told_of_parts({{0, 2}, {1, 3}}, {}), halves) << "all are copies";
+  FactsOfRanks unknown = facts;
+  unknown.model_parts.erase(3);
+  EXPECT_EQ(told_of_parts({{0, 2}, {1, 3}}, unknown), halves);
+}
+
+TEST(Cause, IsFollowedByParametersThatDifferBeforeIt) {
+  JobRecord job = with_gradients({"a"});
+  find_cause(job, {.unshared = {"b"}});
+  EXPECT_EQ(job.symptom.text, kUnknown) << "ranks agree in steps 1 and 2";
+  job.steps.first = 3;
+  find_cause(job, {.unshared = {"b"}});
+  EXPECT_EQ(job.symptom.text, std::string(kUnknown) +
+                                  "; b differs before it: initial weights, or parts of the model");
 }
 
 TEST(Cause, IsHowGradientsWereReduced) {
@@ -119,13 +172,13 @@ TEST(Cause, IsNoneWhereParametersAgreeAgain) {
   job.results[0].findings[0].kind = FindingKind::gradients_differ;
   job.unreduced = {fact(NoReduction::unwrapped, {"a", "b"})};
   add_reduction(job, FindingKind::gradient_never_synchronised, "own", {"a", "b"});
-  find_cause(job, {}, {}, 4);
+  find_cause(job, {.agrees_every = 4});
   EXPECT_EQ(job.symptom.text,
             "gradients were not synchronised (2 of 4, from step 3); the parameters agree again "
             "every 4 steps: --agree-every 4, if that is meant");
   EXPECT_FALSE(job.unreduced[0].explains);
   job.unreduced[0].reason = NoReduction::bypassed;
-  find_cause(job, {}, {}, 4);
+  find_cause(job, {.agrees_every = 4});
   EXPECT_THAT(job.symptom.text, HasSubstr("Cause: DDP's forward was not called"));
 }
 

@@ -500,6 +500,35 @@ TEST(SamplesOfAJob, ThatRanksMayShareAreANote) {
   EXPECT_THAT(others.notes, testing::Not(testing::Contains(HasSubstr("same samples"))));
 }
 
+/// Ranks of a job that is divided over two dimensions, each with its samples.
+std::vector<std::string> notes_of_parts(const std::vector<std::string>& parts,
+                                        const std::vector<float>& samples) {
+  Job job(static_cast<int>(parts.size()));
+  for (int rank = 0; rank < static_cast<int>(parts.size()); ++rank) {
+    const auto i = static_cast<std::size_t>(rank);
+    job.files().add(rank, 1, "w", {1}, kParameter).replica_group = parts[i];
+    if (samples[i] == 0) continue;
+    job.files()
+        .add(rank, 1, "input 0", {samples[i]}, {Kind::data, Phase::pre_forward, 0})
+        .replica_group = fmt::format("data {}", rank);
+  }
+  job.write();
+  return job.judged().notes;
+}
+
+TEST(SamplesOfAJob, AreToBeTheSameOnRanksThatDivideTheModel) {
+  const std::vector<std::string> parts{"tp 0", "tp 1", "tp 0", "tp 1"};
+  const auto is_told = testing::Contains(HasSubstr("other samples than ranks with other parts"));
+  EXPECT_THAT(notes_of_parts(parts, {5, 5, 6, 6}), testing::Not(is_told));
+  EXPECT_THAT(notes_of_parts(parts, {5, 0, 6, 0}), testing::Not(is_told)) << "unknown";
+  EXPECT_THAT(notes_of_parts({"dp 0", "dp 1"}, {5, 6}), testing::Not(is_told));
+  EXPECT_THAT(notes_of_parts({"ep 0", "ep 1"}, {5, 6}), testing::Not(is_told));
+  EXPECT_THAT(notes_of_parts(parts, {5, 6, 7, 8}),
+              testing::Contains(testing::StartsWith("ranks 0-3 saw other samples than ranks")));
+  EXPECT_THAT(notes_of_parts(parts, {5, 6, 7, 7}),
+              testing::Contains(testing::StartsWith("ranks 0,1 saw other samples than ranks")));
+}
+
 /// Ranks that begin with `tensors` parameters, of which the first `apart` are apart by `distance`.
 JobRecord judged_from_apart(int tensors, int apart, float distance) {
   Job job(2);

@@ -20,7 +20,8 @@ using testing::Not;
 TEST_F(WatchCommand, SaysNothingOfSamplesThatAreDividedAsTheyShouldBe) {
   const Outcome outcome = watch("", forked_ranks("sampled_training"));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("in lockstep"), Not(HasSubstr("DistributedSampler"))));
+  EXPECT_THAT(unwrapped(outcome.err),
+              AllOf(HasSubstr("in lockstep"), Not(HasSubstr("DistributedSampler"))));
 }
 
 TEST_F(WatchCommand, SaysThatSamplesAreNotDividedAsTheyShouldBe) {

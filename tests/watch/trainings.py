@@ -164,24 +164,29 @@ def fsdp1_flat():
     return train(module, torch.optim.SGD(module.parameters(), lr=0.1))
 
 
-def tensor_parallel():
-    """The inputs of all ranks are the same, as tensor parallelism needs them."""
+def tensor_parallel(first=0):
+    """The inputs of all ranks are the same, as tensor parallelism needs them. `first`: of the steps' seeds."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
     mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
     torch.manual_seed(0)
-    module = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4), nn.LayerNorm(4))
-    parallelize_module(module, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    module = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    parallelize_module(module, mesh, {"1": ColwiseParallel(), "3": RowwiseParallel()})
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1, foreach=False)
     losses = []
     for step in range(STEPS):
         optimizer.zero_grad()
-        loss = loss_of(module(torch.randn(6, 8, generator=torch.Generator().manual_seed(step))))
+        loss = loss_of(module(torch.randn(6, 8, generator=torch.Generator().manual_seed(first + step))))
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
     return losses
+
+
+def tensor_parallel_divides_samples():
+    """Each rank has samples of its own, as if it were data parallelism."""
+    return tensor_parallel(1000 * dist.get_rank())
 
 
 def sequence_parallel(gradient=None):
@@ -889,7 +894,7 @@ FAULTY = [loss_on_unwrapped_module, gradient_scaled, element_flipped, gradients_
           group_of_one, unmarked_shards, hook_fails, local_sgd_stops, local_sgd_begins_apart,
           local_sgd_unsaid, averages_unsaid, averaged_at_last_after_step_5, averager_not_called,
           replaced_and_not_reduced, frozen_part_differs, threads_step,
-          sequence_parallel_not_reduced, held_in_another_module_not_reduced]
+          sequence_parallel_not_reduced, tensor_parallel_divides_samples, held_in_another_module_not_reduced]
 
 
 def main():

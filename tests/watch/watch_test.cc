@@ -189,6 +189,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"averages_unsaid", Kind::gradient, 1, "0.weight"},
                     Fault{"replaced_and_not_reduced"},
                     Fault{"sequence_parallel_not_reduced", Kind::gradient, 1, "0.weight"},
+                    Fault{"tensor_parallel_divides_samples", Kind::gradient, 1, "0.weight"},
                     Fault{"held_in_another_module_not_reduced", Kind::gradient, 1, "0.weight"},
                     Fault{"averager_not_called", Kind::parameter, 4, "0.weight"},
                     // Ranks agree before step 5, and not in 6, 7 and 8.
@@ -196,6 +197,18 @@ INSTANTIATE_TEST_SUITE_P(
                     // Step 5 is followed by the last average.
                     Fault{"averaged_at_last_after_step_5", Kind::parameter, 7, "0.weight", 1}),
     name_of_fault);
+
+/// Neither lacks a wrapper, and each reduces its gradients as tensor parallelism does.
+TEST(RanksThatDivideTheModel, NeedTheSameSamplesOrASum) {
+  for (const char* const name :
+       {"tensor_parallel_divides_samples", "sequence_parallel_not_reduced"}) {
+    EXPECT_THAT(Trainings::get().judged(name).symptom.text,
+                testing::MatchesRegex("gradients differ between ranks that divide the model "
+                                      "\\(. of 3, from step 1\\): they need the same samples, or "
+                                      "a sum over these ranks"))
+        << name;
+  }
+}
 
 TEST(RanksThatAgreeNowAndThen, AreToldFromThoseThatNeverDo) {
   EXPECT_THAT(said_of(Trainings::get().judged("local_sgd_unsaid")),
