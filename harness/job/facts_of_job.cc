@@ -216,7 +216,7 @@ std::vector<SamplerUse> samplers_in(const std::map<int, RankFacts>& facts) {
 
 std::vector<FrozenParameter> frozen_in(const std::map<int, RankFacts>& facts) {
   return by_ranks(facts, &RankFacts::frozen, [](const FrozenParameter& one) {
-    return std::tuple(one.model, one.name, one.first, one.last);
+    return std::tuple(one.model, one.name, one.first, one.last, one.is_buffer);
   });
 }
 

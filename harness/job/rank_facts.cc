@@ -161,7 +161,12 @@ std::vector<SamplerUse> samplers_in(const nlohmann::json& rows) {
 std::vector<FrozenParameter> frozen_in(const nlohmann::json& rows) {
   std::vector<FrozenParameter> frozen;
   for (const nlohmann::json& row : rows) {
-    frozen.push_back({row.at("model"), row.at("name"), row.at("first"), row.at("last"), {}});
+    frozen.push_back({row.at("model"),
+                      row.at("name"),
+                      row.at("first"),
+                      row.at("last"),
+                      {},
+                      row.at("is_buffer")});
   }
   return frozen;
 }

@@ -67,6 +67,21 @@ std::string in_words(const Apart& apart, std::size_t all) {
 
 using Parameters = std::map<std::string_view, std::vector<const FrozenParameter*>>;
 
+/// Of buffers, by name; empty: ranks have the same.
+std::string buffers_apart_in_words(const Parameters& buffers) {
+  Apart apart;
+  for (const auto& [name, rows] : buffers) {
+    if (const auto ranks = ranks_apart(digests_of(rows, &FrozenParameter::last))) {
+      add(name, *ranks, apart);
+    }
+  }
+  if (apart.count == 0) return "";
+  return fmt::format(
+      "buffers that are saved with the model differ between ranks after the last step: {}; `--also "
+      "buffers` tells from which step on",
+      in_words(apart, buffers.size()));
+}
+
 /// Parameters of models of a class that differ before the first step, or after the last one only.
 std::pair<Apart, Apart> apart_in(const Parameters& parameters) {
   Apart first;
@@ -89,7 +104,10 @@ std::vector<std::string> frozen_notes(const JobRecord& job) {
   const bool do_differ = std::ranges::any_of(
       job.results, [](const ClaimResult& one) { return one.verdict == Verdict::violated; });
   std::map<std::string_view, Parameters> models;
-  for (const FrozenParameter& one : job.frozen) models[one.model][one.name].push_back(&one);
+  Parameters buffers;
+  for (const FrozenParameter& one : job.frozen) {
+    (one.is_buffer ? buffers : models[one.model])[one.name].push_back(&one);
+  }
   std::vector<std::string> notes;
   for (const auto& [model, parameters] : models) {
     const auto [first, last] = apart_in(parameters);
@@ -108,6 +126,8 @@ std::vector<std::string> frozen_notes(const JobRecord& job) {
           whose, in_words(last, parameters.size())));
     }
   }
+  const std::string apart = buffers_apart_in_words(buffers);
+  if (!apart.empty() && !do_differ && job.joined.empty()) notes.push_back(apart);
   return notes;
 }
 

@@ -480,10 +480,10 @@ struct Fields<WrongMetric> {
 
 template <>
 struct Fields<FrozenParameter> {
-  static constexpr auto list =
-      std::tuple(field("model", &FrozenParameter::model), field("name", &FrozenParameter::name),
-                 field("first", &FrozenParameter::first), field("last", &FrozenParameter::last),
-                 field("ranks", &FrozenParameter::ranks));
+  static constexpr auto list = std::tuple(
+      field("model", &FrozenParameter::model), field("name", &FrozenParameter::name),
+      field("first", &FrozenParameter::first), field("last", &FrozenParameter::last),
+      field("ranks", &FrozenParameter::ranks), field("is_buffer", &FrozenParameter::is_buffer));
 };
 
 template <>

@@ -293,13 +293,14 @@ struct WrongMetric {
   bool operator==(const WrongMetric&) const = default;
 };
 
-/// A parameter that ranks have whole and do not train.
+/// A parameter that ranks have whole and do not train, or a buffer that all ranks have to share.
 struct FrozenParameter {
   std::string model;  ///< its class: "Teacher"; empty: other parameters of the model are trained
   std::string name;
-  std::string first;       ///< digest before the first observed step
+  std::string first;       ///< digest before the first observed step; of a buffer empty
   std::string last;        ///< after the last step; empty: unknown
   std::vector<int> ranks;  ///< ascending
+  bool is_buffer = false;  ///< of a model that is trained
 
   bool operator==(const FrozenParameter&) const = default;
 };

@@ -72,6 +72,25 @@ TEST(FrozenNotes, TellOfThoseThatSeveralRanksChangeDifferently) {
   EXPECT_THAT(frozen_notes(apart), IsEmpty()) << "a mean of weights that differ";
 }
 
+TEST(FrozenNotes, TellOfBuffersThatDifferAtTheEnd) {
+  const std::vector<FrozenParameter> frozen{{"", "mask", "", "a", {0}, true},
+                                            {"", "mask", "", "b", {1}, true},
+                                            {"", "scale", "", "c", {0, 1}, true}};
+  EXPECT_THAT(frozen_notes(frozen_job(frozen)),
+              ElementsAre("buffers that are saved with the model differ between ranks after the "
+                          "last step: 1 of 2, first mask (ranks 0 and 1 differ); `--also buffers` "
+                          "tells from which step on"));
+  EXPECT_THAT(frozen_notes(frozen_job({frozen[2]})), IsEmpty());
+  EXPECT_THAT(frozen_notes(frozen_job({frozen[0]})), IsEmpty()) << "on one rank alone";
+  JobRecord joined = frozen_job(frozen);
+  joined.joined = {{}};
+  EXPECT_THAT(frozen_notes(joined), IsEmpty()) << "ranks trained other numbers of steps";
+  JobRecord apart = frozen_job(frozen);
+  apart.results.emplace_back();
+  apart.results[0].verdict = Verdict::violated;
+  EXPECT_THAT(frozen_notes(apart), IsEmpty()) << "they differ anyway";
+}
+
 /// They are observed before the first step as those that are trained.
 TEST(FrozenNotes, SayNothingOfFrozenLayersThatBeginApart) {
   EXPECT_THAT(frozen_notes(frozen_job(

@@ -63,6 +63,9 @@ def main():
         wrapped(values).square().mean().backward()
         optimizer.step()
         router.balance()
+    # Gloo's thread may still hold a tensor of the last call; it would wait for the interpreter's lock to free it, and the
+    # destructor of the wrapper's group, which has that lock, for the thread.
+    dist.barrier()
     dist.destroy_process_group()
 
 

@@ -23,7 +23,7 @@ PACKAGES = {"accelerate": "accelerate", "transformers": "transformers", "Lightni
 MOST_MISSED = 0.1  # of the mistakes
 # About ranks that are not in lockstep, and notes of what is not as it should be.
 TOLD = (r"at the same time|Cause:|ranks differ|gradients (were \w+ |lack|are) |DistributedSampler|that no optimizer steps|"
-        r"reduced the metric")
+        r"reduced the metric|saved with the model|other samples than")
 
 
 class Report:

@@ -7,20 +7,12 @@ import random
 import sys
 import weakref
 
-from _lockstep._names import modules_of_process, plain_name, roots_of
+from _lockstep._buffers import is_state, named_buffers_of
+from _lockstep._names import modules_of_process, roots_of
 from _lockstep._rows import Named, Rows
 
 
 _MOST_NAMES = 1024  # of buffers in the facts of a rank
-
-
-def _is_state(torch, module, name):
-    """Whether a buffer is state of the training that all ranks have to share: it is saved, has real numbers, and is
-    more than a normalisation layer's statistics of the samples it saw, which nothing reads in training."""
-    value = getattr(module, name, None)
-    return (isinstance(value, torch.Tensor) and value.is_floating_point()
-            and name not in getattr(module, "_non_persistent_buffers_set", ())  # TorchScript has none
-            and not isinstance(module, torch.nn.modules.batchnorm._NormBase))
 
 
 class Also:
@@ -105,13 +97,10 @@ class Also:
         if self._buffers is None:  # modules of later steps are not searched: it takes long
             roots = roots_of(modules_of_process(self._torch.nn.Module))
             self._buffers = {}
-            for root in roots:
-                for prefix, module in root.named_modules():
-                    for name in module._buffers.keys():  # of TorchScript, they are no dict
-                        whole = plain_name(prefix + "." + name if prefix else name)
-                        self._buffers.setdefault(whole, (module, name))
+            for whole, module, name in named_buffers_of(roots):
+                self._buffers.setdefault(whole, (module, name))
             self.state_buffers = [whole for whole, (module, name) in self._buffers.items()
-                                  if _is_state(self._torch, module, name)][:_MOST_NAMES]
+                                  if is_state(self._torch, module, name)][:_MOST_NAMES]
             self._watch_buffers()
         for whole, (module, name) in self._buffers.items():
             yield whole, getattr(module, name, None)

@@ -24,7 +24,7 @@ class Frozen:
             digests = digests_of(self._torch, [parameter for _, _, parameter in found])
             known = [(one, digest) for one, digest in zip(found, digests) if digest]
             self._parameters = [weakref.ref(parameter) for (_, _, parameter), _ in known]
-            self._facts = [{"model": model, "name": name, "first": digest, "last": ""}
+            self._facts = [{"model": model, "name": name, "first": digest, "last": "", "is_buffer": False}
                            for (model, name, _), digest in known]
         except Exception:  # of modules with odd attributes
             self._facts = []

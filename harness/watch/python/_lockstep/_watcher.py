@@ -10,6 +10,7 @@ from _lockstep import (_bystander, _configuration, _devices, _exits, _files, _li
                        _stalls)
 from _lockstep._also import Also, MicroBatches
 from _lockstep._averaging import averager_type, steps_between_averages
+from _lockstep._buffers import LastBuffers
 from _lockstep._calls import LastCalls
 from _lockstep._contributions import Contributions, is_due
 from _lockstep._data import Data
@@ -111,6 +112,7 @@ class Watcher:
         self._joins = Joins()
         self._untrained = Untrained(torch)
         self._frozen = Frozen(torch)
+        self._last_buffers = LastBuffers(torch)
         self._ties = Ties(torch)
         self._orders_of_parameters = Orders(torch)
         self._schedules = _configuration.Schedules()
@@ -714,7 +716,7 @@ class Watcher:
                  "joined": self._joins.facts(), "untrained": self._untrained.facts(),
                  "broken_ties": self._ties.facts(), "parameter_orders": self._orders_of_parameters.facts(),
                  "schedules": self._schedules.facts(), "optimizers": self._optimizers.places,
-                 "samplers": self._samplers.facts(), "frozen": self._frozen.facts(),
+                 "samplers": self._samplers.facts(), "frozen": self._frozen.facts() + self._last_buffers.facts(),
                  "metrics": _metrics.facts(),
                  "state_buffers": self._also.state_buffers if self._also else [],
                  "groups": sizes_of_named_groups()}
@@ -803,6 +805,8 @@ class Watcher:
             self._schedules.look(self._step, self._optimizers.living())
         if self._world > 1 and error is None:
             self._frozen.look_again()
+            if "buffers" not in self._settings.also:
+                self._last_buffers.look_at_end(self._optimizers.models)
         self._end_facts = _stalls.facts_of_error(error)
         self._note()
         self._execution.write(self._settings.folder, self._rank, True)

@@ -177,6 +177,13 @@ def in_wrappers():
     return set().union(*(wrapper.present() for wrapper in _made))
 
 
+def broadcast_buffers():
+    """Ids of the buffers that living DistributedDataParallels broadcast before forward passes."""
+    wrappers = [wrapper.reference() for wrapper in _made]
+    return {id(buffer) for wrapper in wrappers if getattr(wrapper, "broadcast_buffers", False)
+            for buffer in getattr(wrapper, "modules_buffers", ())}
+
+
 class Wrappers:
     def __init__(self, torch):
         self._torch = torch
