@@ -46,11 +46,14 @@ def sharded(net, words):
 
 
 def flat(net, words):
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "shards")) if "pairs" in words else None
+    strategy = ShardingStrategy.HYBRID_SHARD if mesh is not None else ShardingStrategy.FULL_SHARD
+
     def divided(module):
         mixed = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
         return FullyShardedDataParallel(
             module, device_id=torch.device("cpu"), use_orig_params="original" in words,
-            sharding_strategy=ShardingStrategy.SHARD_GRAD_OP if "zero2" in words else ShardingStrategy.FULL_SHARD,
+            sharding_strategy=ShardingStrategy.SHARD_GRAD_OP if "zero2" in words else strategy, device_mesh=mesh,
             mixed_precision=mixed if "mixed" in words else None)
 
     net.head = divided(net.head)

@@ -63,12 +63,25 @@ def check_replaced_parameters(optimizers):
     assert names_in(optimizers, optimizer)[1:] == before
 
 
+def check_gradients_of_shards(optimizers):
+    """`optimizers` is not needed: a gradient is placed as its parameter, and a whole one is no part of it."""
+    from _lockstep._placement import placement_of
+
+    known = ((16,), (12,)), "fsdp 1"
+    part = placement_of(torch.zeros(4), known)
+    assert (part.part, part.group, part.reason) == (known[0], "fsdp 1", "")
+    whole = placement_of(torch.zeros(16), known)
+    assert whole.part is None and "gathered" in whole.reason, whole.reason
+    none = placement_of(None, known)
+    assert none.group == "fsdp 1" and "undefined" in none.reason, "as of an empty part"
+
+
 def main():
     sys.path.insert(0, sys.argv[1])
     from _lockstep._optimizers import Optimizers
     from _lockstep._settings import Settings
 
-    for check in check_wrapped_models, check_lifetimes, check_replaced_parameters:
+    for check in check_wrapped_models, check_lifetimes, check_replaced_parameters, check_gradients_of_shards:
         optimizers = Optimizers(torch, Settings())
         optimizers.use_rank(0)
         check(optimizers)

@@ -90,11 +90,16 @@ def _reason_without_bytes(tensor):
     return ""
 
 
+def _fits(shape, whole, offset):
+    return len(shape) == len(whole) and all(begin + size <= full for begin, size, full in zip(offset, shape, whole))
+
+
 def placement_of(tensor, known=None):
     """The placement of a parameter, a gradient or another tensor of a model. `known`: the placement of
     its parameter if an engine or the user says it: part and group."""
+    part, group = known if known else (None, "")
     if tensor is None:
-        return Placement(None, reason="undefined: no gradient")
+        return Placement(None, group=group, reason="undefined: no gradient")
     if hasattr(tensor, "_local_tensor") and hasattr(tensor, "placements"):
         return _of_dtensor(tensor)
     if hasattr(type(tensor), "__tensor_flatten__"):
@@ -102,8 +107,7 @@ def placement_of(tensor, known=None):
     reason = _reason_without_bytes(tensor)
     if reason:
         return Placement(None, reason=reason)
-    part, group = known if known else (None, "")
-    if part is not None and len(part[0]) != tensor.dim():
+    if part is not None and not _fits(tensor.shape, *part):
         return Placement(None, reason="gathered, where its parameter is a shard")
     return Placement(tensor, part, group)
 
