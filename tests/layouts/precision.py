@@ -1,7 +1,8 @@
 """Trainings whose tensors are float32, drawn: precision.py OUT CASE...
 
 A case is LAYOUT-KIND-FAULT@SEED, and is observed into a folder of that name in OUT, with the number of ranks after
-LAYOUT. KIND: "bf16" or "fp16" computes under autocast, "fp32" does not. "keys" has float32, AdamW and attention with a
+LAYOUT. KIND: "bf16" or "fp16" computes under autocast, "fp32" does not. "masters" computes in bfloat16 with weights that it
+copies, after each step, from those in float32 that the optimizer has. "keys" has float32, AdamW and attention with a
 bias of the keys, whose gradient is 0 but for rounding. FAULT: "none", or one that is there in every step. All layouts
 see the same samples of a step, and have the same loss: the mean over the samples."""
 
@@ -110,8 +111,11 @@ class Drawn:
             self.module = Attention(width, depth, kind == "fused")
         else:
             self.module = family(width, depth)
+        self.has_masters = kind == "masters"
         # Not those of the forward pass: gradients then do not vanish.
         self.targets = [size * torch.randn(self.batch, *self._shape_of_output()) for _ in range(STEPS)]
+        if self.has_masters:
+            self.module.bfloat16()
 
     def _shape_of_output(self):
         with torch.no_grad():
@@ -119,7 +123,7 @@ class Drawn:
 
     def samples(self, step):
         generator = torch.Generator().manual_seed(1000 * self.seed + step)
-        return torch.randn(self.batch, *self.module.shape, generator=generator)
+        return torch.randn(self.batch, *self.module.shape, generator=generator).to(next(self.module.parameters()).dtype)
 
     def optimizer(self, parameters):
         return torch.optim.AdamW(parameters, self.rate) if self.is_adamw else torch.optim.SGD(parameters, self.rate)
@@ -158,6 +162,24 @@ def add_fault(drawn, fault):
                 parameter.grad.add_(parameters[name.replace("k.bias", "q.bias")].grad)
 
 
+class Masters:
+    """What the optimizer has in the place of parameters: a copy of each, or itself."""
+
+    def __init__(self, parameters, are_copies):
+        self.parameters = list(parameters)
+        self.stepped = [one.detach().float().requires_grad_() for one in self.parameters] if are_copies else self.parameters
+        self.pairs = [pair for pair in zip(self.parameters, self.stepped) if pair[0] is not pair[1]]
+
+    def take_gradients(self):
+        for parameter, stepped in self.pairs:
+            stepped.grad, parameter.grad = parameter.grad.float(), None
+
+    @torch.no_grad()
+    def give(self):
+        for parameter, stepped in self.pairs:
+            parameter.copy_(stepped)
+
+
 def train(drawn, layout, fault):
     wrapped = drawn.module
     if fault == "layer":  # its gradients are reduced nowhere
@@ -170,7 +192,8 @@ def train(drawn, layout, fault):
             if not isinstance(part, nn.ModuleList):
                 fully_shard(part)
         fully_shard(wrapped)
-    optimizer = drawn.optimizer(wrapped.parameters())
+    masters = Masters(wrapped.parameters(), drawn.has_masters)
+    optimizer = drawn.optimizer(masters.stepped)
     for step in range(STEPS):
         optimizer.zero_grad()
         with drawn.computes():
@@ -179,7 +202,9 @@ def train(drawn, layout, fault):
         is_dropped = fault == "dropped" and dist.get_rank() == 1
         (loss * 0 if is_dropped else loss).backward()
         add_fault(drawn, fault)
+        masters.take_gradients()
         optimizer.step()
+        masters.give()
 
 
 def prepare(name):

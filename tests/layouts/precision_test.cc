@@ -92,6 +92,15 @@ TEST_F(Precision, OfAutocastHidesNoFault) {
   for (const std::string& fault : faults) expect_faults(fault);
 }
 
+TEST_F(Precision, OfCopiesInTheOptimizerIsNoDifference) {
+  train(number_of_seeds(1), "masters",
+        {"ddp-masters-none", "ddp-masters-more", "ddp-masters-layer"});
+  expect_healthy("ddp-masters-none");
+  expect_faults("ddp-masters-more");
+  expect_faults("ddp-masters-layer");
+  EXPECT_THAT(unwrapped(diff("ddp-masters-more", 0).out), HasSubstr("first that of first.weight"));
+}
+
 TEST_F(Precision, OfKeysWhoseBiasChangesNothingLeavesTheRestDecided) {
   const std::vector<std::string> others{"ddp-keys-none", "fully_shard-keys-none", "ddp-keys-key",
                                         "ddp-keys-permuted"};

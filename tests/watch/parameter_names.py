@@ -63,6 +63,31 @@ def check_replaced_parameters(optimizers):
     assert names_in(optimizers, optimizer)[1:] == before
 
 
+def check_copies(optimizers):
+    """Of a model in another type, or not, in the optimizer."""
+    for dtype in torch.bfloat16, torch.float32:
+        module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.LayerNorm(2)).to(dtype)
+        copies = [one.detach().float().clone().requires_grad_() for one in module.parameters()]
+        names = [name for name, _ in module.named_parameters()]
+        # Two are zeros of one shape.
+        with torch.no_grad():
+            module[0].bias.zero_(), module[1].bias.zero_(), copies[1].zero_(), copies[3].zero_()
+        optimizer = torch.optim.SGD(copies, lr=0.1)
+        found = [name.removeprefix("Sequential.") for name in names_in(optimizers, optimizer)]
+        assert [name.partition("#")[0] for name in found] == names, found
+        held = [tensor for tensor, _ in optimizers.parameters_of_modules()][-len(names):]
+        assert all(one is parameter for one, parameter in zip(held, module.parameters()))
+    assert optimizers.precisions == {("mixed precision of parameters", "bfloat16")}, optimizers.precisions
+
+
+def check_tensors_that_are_no_copies(optimizers):
+    module = Critic()
+    copies = [one.detach().clone().requires_grad_() for one in module.parameters()]
+    copies[0].data[0, 0] += 1
+    optimizer = torch.optim.SGD(copies, lr=0.1)
+    assert names_in(optimizers, optimizer) == ["optimizer0.group0.0", "optimizer0.group0.1"]
+
+
 def check_gradients_of_shards(optimizers):
     """`optimizers` is not needed: a gradient is placed as its parameter, and a whole one is no part of it."""
     from _lockstep._placement import placement_of
@@ -81,7 +106,8 @@ def main():
     from _lockstep._optimizers import Optimizers
     from _lockstep._settings import Settings
 
-    for check in check_wrapped_models, check_lifetimes, check_replaced_parameters, check_gradients_of_shards:
+    for check in check_wrapped_models, check_lifetimes, check_replaced_parameters, check_copies, \
+            check_tensors_that_are_no_copies, check_gradients_of_shards:
         optimizers = Optimizers(torch, Settings())
         optimizers.use_rank(0)
         check(optimizers)

@@ -134,24 +134,45 @@ def drawn(seed):
     if engine == "ddp":
         words += some("view", "mask", "noise") + draw.choice([[], ["fp16"], ["bf16-hook"], ["hook-sum"]])
         words += draw.choice([[], ["unused"], [] if "accumulation" in words else ["static"]])  # torch fails with both
-        words += draw.choice([[], ["autocast", "scaler"], ["bfloat16"]])
+        words += draw.choice([[], ["autocast", "scaler"], ["bfloat16"], ["copies"]])
     elif engine == "hand":
-        words += some("sum", "mask", "noise", "unused", "same") + draw.choice([[], ["autocast", "scaler"], ["bfloat16"]])
+        words += some("sum", "mask", "noise", "unused", "same")
+        words += draw.choice([[], ["autocast", "scaler"], ["bfloat16"], ["copies"]])
     else:
         words += some("mixed", "float-sums", "frozen", "tied", "repeated", "recomputed", "factor", "offload", "same")
         words += some("each") if engine == "shards" else some("replicas-later")
     return words
 
 
-def optimizer_of(case, net):
+def optimizer_of(case, parameters):
     kind = torch.optim.AdamW if "adamw" in case else torch.optim.SGD
-    return kind(net.parameters(), 0.01)
+    return kind(parameters, 0.01)
+
+
+class Copies:
+    """In float32, of parameters in bfloat16, which the optimizer has in the place of these. None without "copies"."""
+
+    def __init__(self, case, net):
+        self.pairs = []
+        if "copies" in case:
+            self.pairs = [(one, one.detach().float().requires_grad_()) for one in net.parameters()]
+        self.stepped = [copy for _, copy in self.pairs] or list(net.parameters())
+
+    def take_gradients(self):
+        for parameter, copy in self.pairs:
+            copy.grad = parameter.grad.float() if parameter.grad is not None else None
+            parameter.grad = None
+
+    @torch.no_grad()
+    def give_values(self):
+        for parameter, copy in self.pairs:
+            parameter.copy_(copy)
 
 
 def train(case):
     torch.manual_seed(0)
     net = Net()
-    if "bfloat16" in case:
+    if "bfloat16" in case or "copies" in case:
         net = net.to(torch.bfloat16)
     net.calls, net.recomputes = 2 if "repeated" in case else 1, "recomputed" in case
     if "frozen" in case:
@@ -170,7 +191,8 @@ def train(case):
         case.register(model)
     if "compiled" in case:
         model = torch.compile(model, backend="aot_eager")
-    optimizer = optimizer_of(case, net)
+    copies = Copies(case, net)
+    optimizer = optimizer_of(case, copies.stepped)
     scaler = torch.amp.GradScaler("cpu", enabled="scaler" in case)
     passes = 3 if "accumulation" in case else 1
     joined = model.join() if "join" in case else contextlib.nullcontext()
@@ -190,8 +212,10 @@ def train(case):
             if "hand" in case:
                 case.reduce(net.parameters())
             case.after_reduction(net)
+            copies.take_gradients()
             scaler.step(optimizer)
             scaler.update()
+            copies.give_values()
 
 
 if __name__ == "__main__":

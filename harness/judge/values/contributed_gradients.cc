@@ -145,11 +145,14 @@ std::optional<ContributedGradient> gradient_of(const StepView& step, const HeldT
   const auto known = passes.contributions.find(model.name);
   if (known == passes.contributions.end() || held.holders.size() < 2) return std::nullopt;
   const RowsOfRanks own = of_holders(known->second, held);
-  auto begun = begun_as(model, model.local_shape);
-  if (own.empty() || !begun) return std::nullopt;
+  if (own.empty()) return std::nullopt;
+  // Its type is that of the sum: an optimizer may have a copy of the parameter in a finer one.
+  const Observation& first = *own.begin()->second;
+  auto begun = begun_as(first, model.local_shape);
+  if (!begun || first.local_shape != model.local_shape) return std::nullopt;
   ContributedGradient& gradient = *begun;
   if (!take_sketches(step, held.holders, model, gradient.values)) return std::nullopt;
-  if (!take_sketches(step, own, model, gradient.contributions)) return std::nullopt;
+  if (!take_sketches(step, own, first, gradient.contributions)) return std::nullopt;
   for (const auto& [rank, value] : held.holders) {
     if (!passes.contributors.contains(rank)) return std::nullopt;
     gradient.contributions.try_emplace(rank);
@@ -158,7 +161,7 @@ std::optional<ContributedGradient> gradient_of(const StepView& step, const HeldT
   gradient.mean = gradient.mean_of(gradient.all_ranks());
   for (const auto& [rank, row] : own) gradient.size += row->statistics.norm / gradient.ranks();
   if (const auto ended = passes.ended.find(model.name); ended != passes.ended.end()) {
-    take_ended(step, of_holders(ended->second, held), own, model, gradient);
+    take_ended(step, of_holders(ended->second, held), own, first, gradient);
     gradient.early_pass =
         early_pass_of(passes.ends.at(model.name), held, own.begin()->second->micro_batch);
   }

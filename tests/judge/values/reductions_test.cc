@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -43,6 +44,15 @@ float coarse(float value) {
   int exponent = 0;
   const float mantissa = std::frexp(value, &exponent);
   return std::ldexp(std::nearbyint(mantissa * 256) / 256, exponent);
+}
+
+/// Of numbers that it has.
+std::vector<std::uint16_t> in_bfloat16(const Values& values) {
+  std::vector<std::uint16_t> coarse(values.size());
+  std::ranges::transform(values, coarse.begin(), [](float value) {
+    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16U);
+  });
+  return coarse;
 }
 
 /// One step of ranks that contribute to a gradient `w`.
@@ -150,12 +160,17 @@ class Step {
     row.seq = static_cast<std::int64_t>(own.observations.size());
     row.step = 1;
     row.micro_batch = pass;
-    own.sketches[row.seq] = measure_and_sketch(row, std::as_bytes(std::span(values)));
+    const std::vector<std::uint16_t> coarse = in_bfloat16(values);
+    const bool is_coarse = has_coarse_passes && is_of_pass(row.kind);
+    if (is_coarse) row.dtype = "bfloat16";
+    own.sketches[row.seq] = measure_and_sketch(
+        row, is_coarse ? std::as_bytes(std::span(coarse)) : std::as_bytes(std::span(values)));
     own.observations.push_back(row);
   }
 
   OfRanks contributions;
-  std::vector<float> weights;  ///< of a mean
+  bool has_coarse_passes = false;  ///< what the passes leave is bfloat16
+  std::vector<float> weights;      ///< of a mean
   std::set<std::string> unshared;
   bool is_judged = false;
 
@@ -171,6 +186,20 @@ Values times(Values values, float factor) {
 Values changed(Values values, const std::function<float(float)>& change) {
   for (float& one : values) one = change(one);
   return values;
+}
+
+/// The optimizer has a copy of the parameter, and the gradient of that.
+TEST(Reductions, MayBeInACoarserTypeThanTheGradient) {
+  Step healthy(4);
+  healthy.has_coarse_passes = true;
+  for (Values& own : healthy.contributions) own = changed(own, coarse);
+  Step faulty = healthy;
+  const Reduction found = healthy.judged(times(changed(healthy.mean(), coarse), 1.0F / 1024));
+  EXPECT_EQ(found.reduced, Reduced::over_all);
+  EXPECT_LT(found.reach, 100U) << "as of its type";
+  const Reduction of_one = faulty.judged(times(faulty.own(0), 1.0F / 1024));
+  EXPECT_EQ(of_one.reduced, Reduced::over_some);
+  EXPECT_THAT(of_one.ranks, ElementsAre(ElementsAre(0), ElementsAre(1, 2, 3)));
 }
 
 TEST(Reductions, AreMeansOrSumsOfAllRanksUpToAFactor) {

@@ -46,15 +46,16 @@ class Contributions:
         self._named = {}  # Named of contributions, by name of the parameter
         self._is_queued = False  # a callback for the end of the pass in progress
 
-    def arm(self, known, step, group, models):
-        """`known`: a WatchedOptimizer whose gradients are observed in the coming `step`. `group`: of this rank
-        alone. `models`: weak references to those that its parameters are of."""
+    def arm(self, known, parameters, step, group, models):
+        """`known`: a WatchedOptimizer whose gradients are observed in the coming `step`. `parameters`: its pairs of tensor and
+        Named, with the parameters of modules in the place of copies. `group`: of this rank alone. `models`: weak references
+        to those that its parameters are of."""
         if self._is_compiled() or not hasattr(self._torch.Tensor, "register_post_accumulate_grad_hook"):
             return
         self._is_queued = False
         armed = self._armed[id(known)] = []
-        shards = self._shards_of(models, known.parameters)
-        for tensor, named in known.parameters:
+        shards = self._shards_of(models, parameters)
+        for tensor, named in parameters:
             shard = shards.get(id(tensor))
             leaf = tensor if shard is None else shard.whole
             if not self._is_plain(leaf, named):

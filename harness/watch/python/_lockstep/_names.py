@@ -6,12 +6,14 @@ import sys
 import weakref
 
 from _lockstep import _engines, _precision
+from _lockstep._masters import masters_in
 from _lockstep._objects import objects_of
 from _lockstep._wrappers import in_wrappers
 
 # Parts of names that wrappers add: DDP and DataParallel "module." at the beginning, torch.compile
 # "_orig_mod.", FSDP "_fsdp_wrapped_module.", activation checkpoints "_checkpoint_wrapped_module.".
 _WRAPPED = "module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"
+_MOST_SEARCHES = 4  # for the modules of tensors that are in none
 _WRAPPERS = re.compile(r"(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 
 
@@ -124,12 +126,14 @@ def frozen_models(models, stepped, unused):
 class _Parameter:
     """What is known about a parameter while it lives. `part`: global shape and offset, and the replica
     group, of a part that an engine made; None: it made none. `copies`: pairs of name and parameter that
-    every rank holds of a flat parameter that DeepSpeed divides."""
+    every rank holds of a flat parameter that DeepSpeed divides. `in_module`: a weak reference to the parameter of a module
+    whose copy it is; to itself: it is in the module, or in none."""
 
-    __slots__ = ("reference", "name", "part", "copies")
+    __slots__ = ("reference", "name", "part", "copies", "in_module")
 
     def __init__(self, reference, name, part, copies):
         self.reference, self.name, self.part, self.copies = reference, name, part, copies
+        self.in_module = reference
 
 
 class Names:
@@ -140,6 +144,7 @@ class Names:
         self._module_type = module_type
         self._known = {}  # by id of the parameter
         self._taken = set()
+        self._searches = 0  # for the modules of plain tensors
         self.precisions = set()  # of the modules that were searched
         self.unused = set()  # ids of parameters that would be trained, outside of the wrappers that have all which are
         self.models = []  # weak references to those with parameters of optimizers, without their wrappers
@@ -153,15 +158,18 @@ class Names:
                if self._entry(parameter) is None]
         if not new:
             return
-        parts, found = {}, {}
-        # A plain tensor is in no module, and the search takes long.
-        if _engines.have_plain_tensors() or any(_is_of_module(parameter) for _, _, parameter in new):
+        parts, found, masters = {}, {}, {}
+        if self._is_worth_a_search([parameter for _, _, parameter in new]):
             modules = modules_of_process(self._module_type)
             self.precisions.update(_precision.of_modules(sys.modules["torch"], modules))
             parts = _engines.parts_in(modules)
             copied = {id(copy) for part in parts.values() for copy in part.copies}
-            found = self._in_modules(roots_of(modules), _divided_by_gathered(modules),
-                                     {id(parameter) for _, _, parameter in new} | copied)
+            roots, divided = roots_of(modules), _divided_by_gathered(modules)
+            found = self._in_modules(roots, divided, {id(parameter) for _, _, parameter in new} | copied)
+            masters = self._masters_of([parameter for _, _, parameter in new
+                                        if id(parameter) not in found and id(parameter) not in heirs
+                                        and id(parameter) not in parts], roots, divided, set(found))
+            found.update({key: (_class_of(root), name) for key, (root, name, _) in masters.items()})
         for group, place, parameter in new:
             owner, name = found.get(id(parameter), (None, None))
             if id(parameter) in heirs:
@@ -173,10 +181,38 @@ class Names:
                     name = "%s.%s" % (owner, name)
                 name = self._unique(name)
             self._keep(parameter, name, parts.get(id(parameter)), found)
+            if id(parameter) in masters:
+                self._known[id(parameter)].in_module = weakref.ref(masters[id(parameter)][2])
+
+    def _is_worth_a_search(self, parameters):
+        """A plain tensor is in no module, but may be the copy of a parameter that is. The search takes long, and some
+        trainings make an optimizer of such a tensor for each batch."""
+        if _engines.have_plain_tensors() or any(map(_is_of_module, parameters)):
+            return True
+        self._searches += 1
+        return self._searches <= _MOST_SEARCHES
+
+    def _masters_of(self, tensors, roots, divided, stepped):
+        """Triples of root module, name and parameter, by id of the tensor that is a copy of it. `stepped`: ids of
+        parameters that are no copies."""
+        if not tensors:
+            return {}
+        held = {id(one.in_module()) for one in self._known.values()}
+        models = [(root, [one for one in _parameters_of(root, divided) if id(one[1]) not in held | stepped])
+                  for root in roots]
+        try:
+            found = masters_in(sys.modules["torch"], tensors, models)
+        except Exception:  # of parameters without values
+            return {}
+        for tensor, (root, _, parameter) in zip(tensors, found):
+            self._add_model(_model_in(root))
+            if parameter.dtype != tensor.dtype:
+                self.precisions.add(_precision.of_parameter(parameter))
+        return dict(zip(map(id, tensors), found))
 
     def add_rest(self, models):
         """Names the other parameters of the models of those that have names. Returns them."""
-        held, rest = set(self._known), []
+        held, rest = {id(one.in_module()) for one in self._known.values()}, []
         trained = [(root, inside, held.intersection(id(parameter) for _, parameter in inside))
                    for root, inside in models.roots]
         wrapped = in_wrappers()
@@ -224,6 +260,11 @@ class Names:
 
     def of(self, parameter):
         return self._entry(parameter).name
+
+    def in_module(self, parameter):
+        """The parameter of a module whose copy it is, or itself."""
+        found = self._entry(parameter).in_module()
+        return found if found is not None else parameter
 
     def part_of(self, parameter):
         return self._entry(parameter).part

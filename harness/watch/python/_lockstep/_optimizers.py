@@ -173,6 +173,14 @@ class Optimizers:
         """The same with their names."""
         return [(tensor, named.name) for tensor, named in self.named_parameters()]
 
+    def in_module(self, tensor):
+        """The parameter of a module, if it is a copy of one that an optimizer has."""
+        return self._names.in_module(tensor)
+
+    def parameters_of_modules(self):
+        """Pairs of these, and of their names."""
+        return [(self.in_module(tensor), name) for tensor, name in self.parameters()]
+
     def living(self):
         """Pairs of optimizer and WatchedOptimizer of all that have stepped."""
         found = ((reference(), known) for reference, known in list(self._by_id.values()))

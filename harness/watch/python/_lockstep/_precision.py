@@ -25,6 +25,11 @@ def of_process(torch):
     return found
 
 
+def of_parameter(parameter):
+    """Of one in a module, of which the optimizer has a copy in another type."""
+    return "mixed precision of parameters", _name(parameter.dtype)
+
+
 def of_modules(torch, modules):
     """Of the engines that cast parameters or gradients, and of convolutions."""
     found = set()

@@ -386,7 +386,8 @@ class Watcher:
         """Of the next step of an optimizer. The ranks of LocalSGD have their own gradients."""
         step = self._step + 1
         if self._world > 1 and not self._agree_every and is_due(step) and self._steps.is_due(step):
-            self._contributions.arm(known, step, self.own_group(), self._optimizers.models)
+            parameters = [(self._optimizers.in_module(tensor), named) for tensor, named in known.parameters]
+            self._contributions.arm(known, parameters, step, self.own_group(), self._optimizers.models)
 
     def _observes_written(self):
         """Whether parameters were written since the last step, and are observed: of many such steps now and then, so
@@ -556,7 +557,7 @@ class Watcher:
         if self._perturbation is not None:
             self._perturbation.end()
         counts = counts_of_groups()
-        self._wrappers.before_step(self._step, self._traffic.is_silent(counts), self._optimizers.parameters)
+        self._wrappers.before_step(self._step, self._traffic.is_silent(counts), self._optimizers.parameters_of_modules)
         self._traffic.before_step(self._step, counts)
         self._last_calls.begin_step(self._step, counts, self._optimizers.parameters)
         self._hyperparameters.see(self._step, self._optimizers.living, self._optimizers.models)
