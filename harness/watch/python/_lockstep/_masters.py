@@ -5,8 +5,16 @@ _MOST_TRIED = 4  # parameters of a shape, of which several may have the same val
 
 def masters_in(torch, tensors, models):
     """Triples of a model, a name in it and its parameter for each of the tensors, in their order; none unless each has one:
-    a parameter of that shape, with these values in its type. `models`: pairs of a model, and of pairs of name and
-    parameter that no optimizer has. Both have to be on one device: no tensor is moved."""
+    a parameter of that shape, with these values in its type, if possible all of one model. `models`: pairs of a model, and
+    of pairs of name and parameter that no optimizer has. Both have to be on one device: no tensor is moved."""
+    for some in [*([one] for one in models), models]:
+        found = _masters_of(torch, tensors, some)
+        if found:
+            return found
+    return []
+
+
+def _masters_of(torch, tensors, models):
     by_shape = {}
     for model, inside in models:
         for name, parameter in inside:
@@ -21,6 +29,12 @@ def masters_in(torch, tensors, models):
             return []
         found.append(alike.pop(place))
     return found
+
+
+def is_computed_with(parameter, copy):
+    """Whether the training computes with the parameter. With a copy in its type it may compute as well, as by
+    `torch.func.functional_call`: then the parameter gets no gradient."""
+    return parameter.dtype != copy.dtype or parameter.grad is not None
 
 
 def _is_plain(torch, tensor):

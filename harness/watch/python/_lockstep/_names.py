@@ -6,7 +6,7 @@ import sys
 import weakref
 
 from _lockstep import _engines, _precision
-from _lockstep._masters import masters_in
+from _lockstep._masters import is_computed_with, masters_in
 from _lockstep._objects import objects_of
 from _lockstep._wrappers import in_wrappers
 
@@ -127,7 +127,7 @@ class _Parameter:
     """What is known about a parameter while it lives. `part`: global shape and offset, and the replica
     group, of a part that an engine made; None: it made none. `copies`: pairs of name and parameter that
     every rank holds of a flat parameter that DeepSpeed divides. `in_module`: a weak reference to the parameter of a module
-    whose copy it is; to itself: it is in the module, or in none."""
+    that is trained by this copy of it; to itself: it is no such copy."""
 
     __slots__ = ("reference", "name", "part", "copies", "in_module")
 
@@ -181,7 +181,7 @@ class Names:
                     name = "%s.%s" % (owner, name)
                 name = self._unique(name)
             self._keep(parameter, name, parts.get(id(parameter)), found)
-            if id(parameter) in masters:
+            if id(parameter) in masters and is_computed_with(masters[id(parameter)][2], parameter):
                 self._known[id(parameter)].in_module = weakref.ref(masters[id(parameter)][2])
 
     def _is_worth_a_search(self, parameters):
@@ -262,7 +262,7 @@ class Names:
         return self._entry(parameter).name
 
     def in_module(self, parameter):
-        """The parameter of a module whose copy it is, or itself."""
+        """The parameter of a module that is trained by this copy of it, or itself."""
         found = self._entry(parameter).in_module()
         return found if found is not None else parameter
 
