@@ -10,10 +10,12 @@
 
 #include "harness/record/rank_files.h"
 #include "harness/record/rank_stack.h"
+#include "harness/record/rank_status.h"
 #include "harness/record/whole_number.h"
 #include "reports/base/error.h"
 #include "reports/base/regular_file.h"
 #include "reports/base/secrets.h"
+#include "reports/record/exit_cause.h"
 
 namespace lockstep {
 
@@ -267,21 +269,49 @@ std::map<std::string, std::uint64_t> last_common_calls(const StalledJob& job) {
   return common;
 }
 
+/// Whether an error of the transport ended a rank, and none of its own.
+bool has_lost_peer(const fs::path& folder, int rank) {
+  const RankStatus status = read_rank_status(rank_status_file(folder, rank));
+  return status.raised && is_loss_of_peer(status.error);
+}
+
+bool is_message(const Collective& call) {
+  return call.operation.starts_with("send") || call.operation.starts_with("recv");
+}
+
+/// Whether ranks called different operations where a group had its last common call.
+bool do_last_calls_differ(const StalledJob& job,
+                          const std::map<std::string, std::uint64_t>& common) {
+  std::map<std::string, std::set<std::string>> operations;
+  for (const auto& [rank, one] : job.ranks) {
+    for (const Collective& call : one.answer.calls) {
+      const auto last = common.find(call.group);
+      const bool is_last = last != common.end() && call.number == last->second;
+      if (is_last && !is_message(call)) operations[call.group].insert(call.operation);
+    }
+  }
+  return std::ranges::any_of(operations, [](const auto& one) { return one.second.size() > 1; });
+}
+
 /// A job in which a rank aborted, such as Gloo does in calls that do not fit: the others lost it in
-/// theirs. What one of them did not call any more says nothing. Not open: none aborted.
+/// theirs. Or each waited for the others in another call until its transport raised an error. What
+/// one of them did not call any more says nothing. Not open: neither.
 StalledJob ended_job(const std::vector<fs::path>& folders) {
   StalledJob job;
   std::set<int> raised;
+  bool have_lost_peers = true;
   for (const fs::path& folder : folders) {
     for (const int rank : ranks_with_file(folder, kEndEnding)) {
       auto end = read_end(rank_file(folder, rank, kEndEnding));
       if (!end) continue;
       job.is_open = job.is_open || end->is_abort;
       if (!end->is_abort) raised.insert(rank);
+      have_lost_peers = have_lost_peers && has_lost_peer(folder, rank);
       job.ranks[rank] = {std::move(end->answer), {}, true, end->ended_ns};
     }
   }
   const auto common = last_common_calls(job);
+  job.is_open = job.is_open || (have_lost_peers && do_last_calls_differ(job, common));
   for (auto& [rank, one] : job.ranks) {
     std::vector<Collective>& calls = one.answer.calls;
     std::erase_if(calls, [&](const Collective& call) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/record/rank_status.h"
 #include "harness/record/whole_file.h"
 #include "reports/base/error.h"
 #include "tests/temporary_folder.h"
@@ -169,6 +170,33 @@ TEST_F(StalledCalls, AreNoneIfErrorsEndedTheRanksAndNoneAborted) {
   write_whole_file(folder_.path() / "rank-0.ended.json", end_text(false, 4));
   write_whole_file(folder_.path() / "rank-1.ended.json", end_text(false, 9));
   EXPECT_THAT(stalled_calls({folder_.path()}), IsEmpty());
+}
+
+/// Errors of the transport: each rank waited in its call.
+TEST_F(StalledCalls, AreKnownIfRanksGaveUpInDifferentOnes) {
+  const std::string lost =
+      "RuntimeError: Timed out waiting 20000ms for recv operation to complete.";
+  const auto ends = [&](const std::string& operation, const std::string& error) {
+    write_whole_file(folder_.path() / "rank-0.ended.json", end_text(false, 4));
+    std::string other = end_text(false, 4);
+    other.replace(other.rfind("allreduce"), 9, operation);
+    write_whole_file(folder_.path() / "rank-1.ended.json", other);
+    for (const int rank : {0, 1}) {
+      RankStatus status;
+      status.step = 2;
+      status.raised = true;
+      status.error = rank == 0 ? lost : error;
+      write_rank_status(rank_status_file(folder_.path(), rank), status);
+    }
+    return stalled_calls({folder_.path()});
+  };
+  const auto all = ends("broadcast", lost);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all.at(1).back().operation, "broadcast");
+  EXPECT_EQ(all.at(1).back().state, CollectiveState::failed);
+  EXPECT_THAT(ends("allreduce", lost), IsEmpty()) << "the network, or a slow rank";
+  EXPECT_THAT(ends("recv", lost), IsEmpty()) << "a message";
+  EXPECT_THAT(ends("broadcast", "ValueError: no shard"), IsEmpty()) << "an error of its own";
 }
 
 TEST_F(StalledCalls, OfAStallCountMoreThanThoseOfTheEnd) {

@@ -89,6 +89,15 @@ const std::vector<Hang>& hangs() {
        1,
        {"Ranks disagree on the operation of collective 11 of the group world in step 6",
         "rank 1 calls barrier at " + at("# the last")}},
+      {"gives_up_in_different_calls",
+       "gives_up",
+       "ddp",
+       "",
+       1,
+       {"FAILED: ranks disagree on the operation of collective 11 of the group world in step 6: "
+        "rank "
+        "0 calls allreduce float [",
+        "rank 1 calls barrier at " + at("# the last")}},
       {"holds_the_interpreter",
        "busy",
        "ddp",

@@ -51,7 +51,7 @@ def main():
     if HANG == "joins_late":
         time.sleep(8 if RANK == 0 else 12)  # less than a stall apart, after more than one
     dist.init_process_group("gloo", init_method=os.environ.get("STORE"), rank=RANK, world_size=2,
-                            timeout=timedelta(seconds=600))
+                            timeout=timedelta(seconds=4 if HANG == "gives_up" else 600))
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     model = module
@@ -65,7 +65,7 @@ def main():
         for _ in range(4000):
             dist.all_reduce(torch.ones(1))
     for step in range(1, STEPS + 1):
-        if HANG == "a_batch_less" and RANK == 1 and step == STEPS:
+        if HANG in ("a_batch_less", "gives_up") and RANK == 1 and step == STEPS:
             break
         if HANG == "ends_early" and RANK == 1 and step == 4:
             return
