@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -209,19 +208,24 @@ const std::vector<int>* group_of(const SharedSamples& samples, int rank) {
 }
 
 std::string samples_of_parts_in_words(const SharedSamples& samples, const ModelParts& parts) {
-  ModelParts known;
-  std::ranges::copy_if(parts, std::inserter(known, known.end()),
-                       [&](const auto& one) { return group_of(samples, one.first) != nullptr; });
-  std::set<std::set<std::string>> all;
-  for (const auto& [rank, part] : known) all.insert(part);
-  std::vector<int> alone;
-  for (const auto& [rank, part] : known) {
-    std::set<std::set<std::string>> met;
-    for (const int other : *group_of(samples, rank)) {
-      if (const auto its = known.find(other); its != known.end()) met.insert(its->second);
+  using Parts = std::set<std::set<std::string>>;
+  Parts all;
+  std::vector<std::pair<Parts, std::vector<int>>> held;  // by the ranks that saw the same
+  for (const std::vector<int>& ranks : samples.groups) {
+    auto& [own, holders] = held.emplace_back();
+    for (const int rank : ranks) {
+      const auto part = parts.find(rank);
+      if (part == parts.end()) continue;
+      own.insert(part->second);
+      holders.push_back(rank);
     }
-    if (met.size() < all.size()) alone.push_back(rank);
+    all.insert(own.begin(), own.end());
   }
+  std::vector<int> alone;
+  for (const auto& [own, holders] : held) {
+    if (own.size() < all.size()) alone.insert(alone.end(), holders.begin(), holders.end());
+  }
+  std::ranges::sort(alone);
   if (alone.empty()) return "";
   return fmt::format(
       "{} saw other samples than ranks with other parts of the model: right only if each has its "
