@@ -284,7 +284,7 @@ std::string need_of_model_parts(const std::vector<std::vector<int>>& groups,
 std::string apart_by_model_in_words(const Finding& parting, const JobRecord& job,
                                     const FactsOfRanks& facts) {
   const bool is_of_it = parting.kind == FindingKind::gradients_differ && !parting.tensors.empty() &&
-                        do_divide_model(parting.groups, facts.model_parts);
+                        do_divide_model(parting.groups, facts.parts);
   if (!is_of_it) return "";
   const std::string unshared = unshared_in_words(parting, job, facts);
   return fmt::format(

@@ -18,7 +18,7 @@ struct FactsOfRanks {
   std::optional<StepBehind> behind = {};
   std::optional<WrittenApart> written = {};
   std::int64_t agrees_every = 0;  ///< steps after which parameters agree again; 0: they do not
-  ModelParts model_parts = {};
+  PartsOfRanks parts = {};
   SharedSamples samples = {};
   std::set<std::string> unshared = {};  ///< tensors that differ from the beginning, or are parts
 };

@@ -74,8 +74,8 @@ Division division_of_model(const JobRecord& job, const StepReader& evidence,
   return coverage.compared == coverage.parameters ? Division::copies : Division::other;
 }
 
-ModelParts model_parts(const StepReader& evidence) {
-  ModelParts parts;
+PartsOfRanks parts_of_ranks(const StepReader& evidence) {
+  PartsOfRanks parts;
   for (const auto& [tensor, ranks] : evidence.tensors()) {
     if (tensor.kind != Kind::parameter || tensor.phase != Phase::post_step) continue;
     const std::string group(tensor.replica_group);
@@ -88,7 +88,7 @@ ModelParts model_parts(const StepReader& evidence) {
   return parts;
 }
 
-bool do_divide_model(const std::vector<std::vector<int>>& groups, const ModelParts& parts) {
+bool do_divide_model(const std::vector<std::vector<int>>& groups, const PartsOfRanks& parts) {
   std::set<std::set<std::string>> seen;
   for (const std::vector<int>& ranks : groups) {
     std::set<std::set<std::string>> own;

@@ -25,11 +25,11 @@ Division division_of_model(const JobRecord& job, const StepReader& evidence,
 /// By rank, its coordinates on the dimensions over which the job divides parameters and not
 /// samples, such as "tp 1": these ranks compute together on the same samples. None: of a rank that
 /// holds no such part. The dimension of experts is none of them.
-using ModelParts = std::map<int, std::set<std::string>>;
+using PartsOfRanks = std::map<int, std::set<std::string>>;
 
-ModelParts model_parts(const StepReader& evidence);
+PartsOfRanks parts_of_ranks(const StepReader& evidence);
 
 /// Whether each of several groups holds a part of the model of its own.
-bool do_divide_model(const std::vector<std::vector<int>>& groups, const ModelParts& parts);
+bool do_divide_model(const std::vector<std::vector<int>>& groups, const PartsOfRanks& parts);
 
 }  // namespace lockstep

@@ -444,7 +444,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   add_fault(buffers_apart(job, judged), job);
   add_devices(job);
   SharedSamples samples = shared_samples(job, *judged.evidence, job.coverage);
-  ModelParts parts = model_parts(*judged.evidence);
+  PartsOfRanks parts = parts_of_ranks(*judged.evidence);
   add_shared_samples(samples, job);
   job.notes = with(samples_of_parts_in_words(samples, parts), std::move(job.notes));
   add_frozen(job);

@@ -207,7 +207,7 @@ const std::vector<int>* group_of(const SharedSamples& samples, int rank) {
   return nullptr;
 }
 
-std::string samples_of_parts_in_words(const SharedSamples& samples, const ModelParts& parts) {
+std::string samples_of_parts_in_words(const SharedSamples& samples, const PartsOfRanks& parts) {
   using Parts = std::set<std::set<std::string>>;
   Parts all;
   std::vector<std::pair<Parts, std::vector<int>>> held;  // by the ranks that saw the same

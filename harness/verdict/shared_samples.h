@@ -38,6 +38,6 @@ SharedSamples shared_samples(const JobRecord& job, const StepReader& evidence,
 
 /// Of ranks that divide the model, and saw other samples than those with the other parts of it;
 /// empty: there are none, or no samples were observed.
-std::string samples_of_parts_in_words(const SharedSamples& samples, const ModelParts& parts);
+std::string samples_of_parts_in_words(const SharedSamples& samples, const PartsOfRanks& parts);
 
 }  // namespace lockstep

@@ -100,7 +100,7 @@ TEST(Cause, IsTheOrderOfParametersBeforeAllOthers) {
 
 /// Tensor parallelism: ranks 0 and 1, and 2 and 3, hold the parts of copies of a model.
 FactsOfRanks facts_of_parts() {
-  return {.model_parts = {{0, {"tp 0"}}, {1, {"tp 1"}}, {2, {"tp 0"}}, {3, {"tp 1"}}}};
+  return {.parts = {{0, {"tp 0"}}, {1, {"tp 1"}}, {2, {"tp 0"}}, {3, {"tp 1"}}}};
 }
 
 std::string told_of_parts(const std::vector<std::vector<int>>& groups, const FactsOfRanks& facts) {
@@ -137,7 +137,7 @@ TEST(Cause, OfRanksThatHoldTheSamePartsIsTheReduction) {
   EXPECT_EQ(told_of_parts({{0}, {1}, {2}, {3}}, facts), halves) << "copies, too";
   EXPECT_EQ(told_of_parts({{0, 2}, {1, 3}}, {}), halves) << "all are copies";
   FactsOfRanks unknown = facts;
-  unknown.model_parts.erase(3);
+  unknown.parts.erase(3);
   EXPECT_EQ(told_of_parts({{0, 2}, {1, 3}}, unknown), halves);
 }
 
