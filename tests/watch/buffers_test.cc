@@ -1,4 +1,4 @@
-// `lockstep watch --also buffers`: which buffers ranks have to share.
+// Which buffers ranks have to share, with `lockstep watch --also buffers` and without.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 namespace lockstep {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -27,6 +28,38 @@ TEST_F(WatchCommand, FindsABufferOfEachRanksOwnSamples) {
   EXPECT_EQ(local.status, 1) << local.err;
   EXPECT_THAT(unwrapped(local.err),
               HasSubstr("FAILED: ranks differ from step 3 on: 2.bias (1 of 1 buffers)"));
+}
+
+TEST_F(WatchCommand, SaysNothingOfBuffersThatMayDifferOnRanks) {
+  const Outcome outcome = watch("", forked_ranks("masked_training"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err), AllOf(HasSubstr("in lockstep: 6 of 6 parameters compared"),
+                                            Not(HasSubstr("buffers"))));
+}
+
+TEST_F(WatchCommand, SaysThatMasksDifferOnRanks) {
+  const Outcome outcome = watch("", "env WRONG=1 " + forked_ranks("masked_training"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err),
+              AllOf(HasSubstr("in lockstep: 6 of 6 parameters compared"),
+                    HasSubstr("buffers that are saved with the model differ between ranks after "
+                              "the last step: 2 of 2, first 0.largest (ranks 0 and 1 differ); "
+                              "`--also buffers` tells from which step on")));
+}
+
+TEST_F(WatchCommand, SaysOnceThatMasksDifferIfItObservesBuffers) {
+  const Outcome outcome = watch("--also buffers", "env WRONG=1 " + forked_ranks("masked_training"));
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err),
+              AllOf(HasSubstr("FAILED"), HasSubstr("1.mask"), Not(HasSubstr("--also buffers"))));
+}
+
+/// The function that has it returns before the process ends.
+TEST_F(WatchCommand, SaysThatABufferDiffersThoughItsModelIsGoneAtTheEnd) {
+  const Outcome outcome = watch("", "env LOCAL=1 " + two_ranks("buffers_training"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err), AllOf(HasSubstr("after the last step: 1 of 2, first 2.bias "),
+                                            HasSubstr("in lockstep: 6 of 6 parameters")));
 }
 
 }  // namespace

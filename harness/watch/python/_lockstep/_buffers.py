@@ -34,12 +34,15 @@ class LastBuffers:
         """Like those of `Frozen`: digests after the last step."""
         return self._facts
 
-    def look_at_end(self, references):
-        """`references`: weak ones to the models. Raises nothing: these facts only make notes."""
+    def look(self, references):
+        """`references`: weak ones to the models; those that are gone are as they were at the last look. Raises nothing:
+        these facts only make notes."""
+        models = [model for model in (reference() for reference in references) if model is not None]
+        if not models:
+            return
         try:
             broadcast, found = broadcast_buffers(), {}
-            models = [reference() for reference in references]
-            for whole, module, name in named_buffers_of(model for model in models if model is not None):
+            for whole, module, name in named_buffers_of(models):
                 value = getattr(module, name, None)
                 if is_state(self._torch, module, name) and id(value) not in broadcast:
                     found.setdefault(whole, value)

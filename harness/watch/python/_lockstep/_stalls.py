@@ -221,7 +221,8 @@ def _last_in_words(called):
     if not called:
         return ""
     call = called[-1]
-    return "%s of %s %s, %s" % (call["operation"], call["shape"] or "nothing", call["dtype"], call["site"])
+    values = " of %s %s" % (call["shape"], call["dtype"]) if call["shape"] else ""
+    return "%s%s, %s" % (call["operation"], values, call["site"])
 
 
 def _frame_of_main():

@@ -754,9 +754,21 @@ class Watcher:
         self._attempt(self.pause)
 
     def leave_world(self):
-        """This process is about to leave the world. A rank that trains nothing says so."""
-        if not self.has_begun() and os.getpid() == self._pid:
+        """This process is about to leave the world, and the function that has its models may return before it ends. A
+        rank that trains nothing says so."""
+        if os.getpid() != self._pid:
+            return
+        if not self.has_begun():
             _bystander.note(self._torch, self._settings.folder)
+        elif self._watch is not None and not self._is_off:
+            self._attempt(self._look_at_untrained)
+
+    def _look_at_untrained(self):
+        """What optimizers do not change, after the last step."""
+        if self._world > 1:
+            self._frozen.look_again()
+            if "buffers" not in self._settings.also:
+                self._last_buffers.look(self._optimizers.models)
 
     def end_without_step(self):
         """Records the error that ends a rank before its first step."""
@@ -804,10 +816,8 @@ class Watcher:
         if self._world > 1:
             self._last_calls.read_at_end(self._world, with_lines=error is not None or self._watch.keeps())
             self._schedules.look(self._step, self._optimizers.living())
-        if self._world > 1 and error is None:
-            self._frozen.look_again()
-            if "buffers" not in self._settings.also:
-                self._last_buffers.look_at_end(self._optimizers.models)
+        if error is None:
+            self._look_at_untrained()
         self._end_facts = _stalls.facts_of_error(error)
         self._note()
         self._execution.write(self._settings.folder, self._rank, True)
