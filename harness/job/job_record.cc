@@ -9,6 +9,7 @@
 
 #include "harness/job/expected_error.h"
 #include "harness/job/facts_of_job.h"
+#include "harness/job/process_notes.h"
 #include "harness/job/rank_end.h"
 #include "harness/job/rank_facts.h"
 #include "harness/job/stall.h"

@@ -108,33 +108,12 @@ std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, in
 /// The ranks whose hooks wrote facts, ascending.
 std::vector<int> ranks_with_facts(const std::filesystem::path& folder);
 
-/// The error that ended a process of the job before an optimizer stepped in it.
-struct ErrorWithoutStep {
-  std::string rank;  ///< as the launcher numbers it; empty: it may be no rank
-  std::string error;
-  std::string place;               ///< in the user's code: "train.py:31"; empty: unknown
-  std::vector<std::string> stack;  ///< as `RankExit::stack`
-};
-
-/// Those errors, by process. Files that are malformed say nothing.
-std::map<std::int64_t, ErrorWithoutStep> errors_without_step(const std::filesystem::path& folder);
-
-/// The first of them: of a rank, if there is one; empty: there is none.
-std::string first_error(const std::map<std::int64_t, ErrorWithoutStep>& errors);
-
-/// How far the processes came that say so in `watch.loaded`; unknown if it cannot be read.
-Reach reach_of_processes(const std::filesystem::path& folder);
-
 /// Names and digests of parameters of a process. Its models may have some of the same name.
 using DigestsOfNames = std::set<std::pair<std::string, std::string>>;
 
 /// The ranks that trained nothing, each with what its models were when it left the world. Throws
 /// Error (usage) when a file is malformed.
 std::map<int, DigestsOfNames> bystanders_in(const std::filesystem::path& folder);
-
-/// The signals that ended processes of the job, as their launchers saw, by process. Files that are
-/// malformed say nothing.
-std::map<std::int64_t, int> signals_of_processes(const std::filesystem::path& folder);
 
 /// The larger of two numbers of calls, of which -1 is unknown: with it, so are both together.
 int most_calls(int one, int other);

@@ -23,6 +23,7 @@
 #include "harness/checkpoint/saved_tensor.h"
 #include "harness/checkpoint/zip_archive.h"
 #include "harness/cli/settings_file.h"
+#include "harness/job/process_notes.h"
 #include "harness/job/rank_facts.h"
 #include "harness/job/stall.h"
 #include "harness/launch/log_tail.h"

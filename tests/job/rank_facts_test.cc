@@ -1,7 +1,6 @@
 #include "harness/job/rank_facts.h"
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <string>
 
@@ -56,22 +55,6 @@ TEST(FactsOfARank, AreRefusedWithDevicesThatAreNone) {
                R"({"world_size": 2, "torch": "2.11.0", "devices": )" + std::string(wrong) + "}");
     EXPECT_NE(refusal_of(file, [&] { read_rank_facts(folder.path(), 0); }), "accepted") << wrong;
   }
-}
-
-TEST(ReachOfProcesses, IsThatOfTheOneThatCameFarthest) {
-  const TemporaryFolder folder;
-  EXPECT_EQ(reach_of_processes(folder.path()), Reach::no_python);
-  write_text(folder.path() / "watch.loaded", "python\npython\n");
-  EXPECT_EQ(reach_of_processes(folder.path()), Reach::no_torch);
-  write_text(folder.path() / "watch.loaded", "python\ntorch\npython\n");
-  EXPECT_EQ(reach_of_processes(folder.path()), Reach::no_step);
-}
-
-/// A job may put anything there; a pipe that nobody writes would never end.
-TEST(ReachOfProcesses, IsUnknownIfAPipeIsInThePlaceOfTheFile) {
-  const TemporaryFolder folder;
-  ASSERT_EQ(::mkfifo((folder.path() / "watch.loaded").c_str(), 0600), 0);
-  EXPECT_EQ(reach_of_processes(folder.path()), Reach::unknown);
 }
 
 }  // namespace
