@@ -82,18 +82,18 @@ def held_for(module_type):
 
 
 class Models:
-    """Those of this process, which take long to find. `roots`: pairs of a module that is part of no other, and of pairs of
+    """Those of this process, which take long to find. `modules`: all of them; `roots`: pairs of a module that is part of no other, and of pairs of
     name and parameter, as optimizers hold it."""
 
     def __init__(self, module_type):
-        self._modules = modules_of_process(module_type)
-        divided = _divided_by_gathered(self._modules)
-        self.roots = [(root, _parameters_of(root, divided)) for root in roots_of(self._modules)]
+        self.modules = modules_of_process(module_type)
+        divided = _divided_by_gathered(self.modules)
+        self.roots = [(root, _parameters_of(root, divided)) for root in roots_of(self.modules)]
 
     @functools.cached_property
     def parts(self):
         """EngineParts, by id of the parameter."""
-        return _engines.parts_in(self._modules)
+        return _engines.parts_in(self.modules)
 
 
 def parameters_of_models(module_type):
@@ -160,15 +160,14 @@ class Names:
             return
         parts, found, masters = {}, {}, {}
         if self._is_worth_a_search([parameter for _, _, parameter in new]):
-            modules = modules_of_process(self._module_type)
-            self.precisions.update(_precision.of_modules(sys.modules["torch"], modules))
-            parts = _engines.parts_in(modules)
+            models = Models(self._module_type)
+            self.precisions.update(_precision.of_modules(sys.modules["torch"], models.modules))
+            parts = models.parts
             copied = {id(copy) for part in parts.values() for copy in part.copies}
-            roots, divided = roots_of(modules), _divided_by_gathered(modules)
-            found = self._in_modules(roots, divided, {id(parameter) for _, _, parameter in new} | copied)
+            found = self._in_modules(models, {id(parameter) for _, _, parameter in new} | copied)
             masters = self._masters_of([parameter for _, _, parameter in new
                                         if id(parameter) not in found and id(parameter) not in heirs
-                                        and id(parameter) not in parts], roots, divided, set(found))
+                                        and id(parameter) not in parts], models, set(found))
             found.update({key: (_class_of(root), name) for key, (root, name, _) in masters.items()})
         for group, place, parameter in new:
             owner, name = found.get(id(parameter), (None, None))
@@ -192,16 +191,15 @@ class Names:
         self._searches += 1
         return self._searches <= _MOST_SEARCHES
 
-    def _masters_of(self, tensors, roots, divided, stepped):
+    def _masters_of(self, tensors, models, stepped):
         """Triples of root module, name and parameter, by id of the tensor that is a copy of it. `stepped`: ids of
-        parameters that are no copies."""
+        parameters that an optimizer has itself."""
         if not tensors:
             return {}
-        held = {id(one.in_module()) for one in self._known.values()}
-        models = [(root, [one for one in _parameters_of(root, divided) if id(one[1]) not in held | stepped])
-                  for root in roots]
+        stepped = stepped.union(id(one.in_module()) for one in self._known.values())
+        others = [(root, [one for one in inside if id(one[1]) not in stepped]) for root, inside in models.roots]
         try:
-            found = masters_in(sys.modules["torch"], tensors, models)
+            found = masters_in(sys.modules["torch"], tensors, others)
         except Exception:  # of parameters without values
             return {}
         for tensor, (root, _, parameter) in zip(tensors, found):
@@ -280,12 +278,11 @@ class Names:
         self._taken.add(name)
         return name
 
-    def _in_modules(self, roots, divided, wanted):
+    def _in_modules(self, models, wanted):
         """Class of the root module, and name in it, of the wanted parameters, by id."""
         found = {}
-        for root in roots:
-            inside = [(name, id(parameter)) for name, parameter in _parameters_of(root, divided)
-                      if id(parameter) in wanted]
+        for root, parameters in models.roots:
+            inside = [(name, id(parameter)) for name, parameter in parameters if id(parameter) in wanted]
             if inside:
                 self._add_model(_model_in(root))
             for name, key in inside:
