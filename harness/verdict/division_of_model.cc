@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <iterator>
 #include <string_view>
 
 namespace lockstep {
@@ -78,8 +77,7 @@ PartsOfRanks parts_of_ranks(const StepReader& evidence) {
   PartsOfRanks parts;
   for (const auto& [tensor, ranks] : evidence.tensors()) {
     if (tensor.kind != Kind::parameter || tensor.phase != Phase::post_step) continue;
-    const std::string group(tensor.replica_group);
-    for (const std::string_view coordinate : coordinates_of(group)) {
+    for (const std::string_view coordinate : coordinates_of(tensor.replica_group)) {
       const std::string_view dimension = dimension_of(coordinate);
       if (is_of_data(dimension) || is_of_experts(dimension)) continue;
       for (const int rank : ranks) parts[rank].emplace(coordinate);

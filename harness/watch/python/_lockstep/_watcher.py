@@ -113,6 +113,7 @@ class Watcher:
         self._untrained = Untrained(torch)
         self._frozen = Frozen(torch)
         self._last_buffers = LastBuffers(torch)
+        self._untrained_seen = 0  # the step after which these were looked at last
         self._ties = Ties(torch)
         self._orders_of_parameters = Orders(torch)
         self._schedules = _configuration.Schedules()
@@ -765,7 +766,8 @@ class Watcher:
 
     def _look_at_untrained(self):
         """What optimizers do not change, after the last step."""
-        if self._world > 1:
+        if self._world > 1 and self._untrained_seen != self._step:
+            self._untrained_seen = self._step
             self._frozen.look_again()
             if "buffers" not in self._settings.also:
                 self._last_buffers.look(self._optimizers.models)
