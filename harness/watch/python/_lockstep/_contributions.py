@@ -47,9 +47,9 @@ class Contributions:
         self._is_queued = False  # a callback for the end of the pass in progress
 
     def arm(self, known, parameters, step, group, models):
-        """`known`: a WatchedOptimizer whose gradients are observed in the coming `step`. `parameters`: its pairs of tensor and
-        Named, with the parameters of modules in the place of copies. `group`: of this rank alone. `models`: weak references
-        to those that its parameters are of."""
+        """`known`: a WatchedOptimizer whose gradients are observed in the coming `step`. `parameters`: its pairs of tensor
+        and Named, with the parameters of modules in the place of copies. `group`: of this rank alone. `models`: weak
+        references to those that its parameters are of."""
         if self._is_compiled() or not hasattr(self._torch.Tensor, "register_post_accumulate_grad_hook"):
             return
         self._is_queued = False

@@ -82,8 +82,8 @@ def held_for(module_type):
 
 
 class Models:
-    """Those of this process, which take long to find. `modules`: all of them; `roots`: pairs of a module that is part of no other, and of pairs of
-    name and parameter, as optimizers hold it."""
+    """Those of this process, which take long to find. `modules`: all of them; `roots`: pairs of a module that is part
+    of no other, and of pairs of name and parameter, as optimizers hold it."""
 
     def __init__(self, module_type):
         self.modules = modules_of_process(module_type)
