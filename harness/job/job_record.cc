@@ -256,6 +256,19 @@ void take_exits(JobRecord& job, const fs::path& files, const std::map<int, RankF
   }
 }
 
+/// Whether no rank tells why some of them disappeared, or the command failed: the process that
+/// started them, as Ray's workers, may have been given the error.
+bool is_unexplained(const JobRecord& job) {
+  const auto tells = [](const RankExit& end) {
+    return end.kind == ExitKind::raised || end.kind == ExitKind::signalled;
+  };
+  const auto has_disappeared = [](const RankExit& end) {
+    return end.kind == ExitKind::unfinished && end.cause == ExitCause::unseen;
+  };
+  return std::ranges::none_of(job.exits, tells) &&
+         (job.command_status.value_or(0) != 0 || std::ranges::any_of(job.exits, has_disappeared));
+}
+
 void take_stall(JobRecord& job, const Stall& stall) {
   const bool hangs = stall.has_waiting() && !stall.is_over;
   add_stall(stall, hangs, job.exits);
@@ -294,7 +307,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   if (stall) take_stall(job, *stall);
   take_facts(job, facts);
   take_bystanders(job, facts, bystanders_in(files));
-  job.command_error = facts.empty() ? first_error(errors) : "";
+  job.command_error = facts.empty() || is_unexplained(job) ? first_error(errors) : "";
   job.reach = facts.empty() && end ? reach_of_processes(files) : Reach::unknown;
   job.has_expected_error = has_expected_error(job);
   if (job.processes > 0) {

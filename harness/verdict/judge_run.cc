@@ -292,6 +292,22 @@ std::string metric_in_words(const WrongMetric& wrong) {
       wrong.name, wrong.reported, moment, wrong.operation, wrong.expected);
 }
 
+/// Of an error with a traceback, its type and the last line.
+std::string in_a_line(const std::string& error) {
+  std::vector<std::string> lines = split(error, '\n');
+  std::erase_if(lines,
+                [](const std::string& line) { return line.find_first_not_of(' ') > line.size(); });
+  if (lines.size() < 2) return error;
+  return fmt::format("{}: ... {}", error.substr(0, error.find(':')), lines.back());
+}
+
+/// Ray's workers, for example, keep an error for the process that started them.
+std::string error_of_launcher_in_words(const JobRecord& job) {
+  if (job.command_error.empty() || job.exits.empty()) return "";
+  return fmt::format("a process of the command that is no rank ended by this error: {}",
+                     in_a_line(job.command_error));
+}
+
 /// About ranks that train nothing, or late, or other samples than they should.
 void add_notes_of_ranks(const BystanderCopies& copies, JobRecord& job) {
   for (std::string& note : sampler_notes(job)) job.notes.push_back(std::move(note));
@@ -436,6 +452,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   const std::optional<AgreementAgain> again = agreement_again(judged, job.results);
   job.notes = notes_of_job(judged, job.results, again, job.exits);
   add_notes_of_ranks(copies, job);
+  job.notes = with(error_of_launcher_in_words(job), std::move(job.notes));
   add_parameter_order(job);
   add_reductions(reductions, job);
   add_used_weights(used_weights, job);

@@ -479,7 +479,7 @@ std::string title_of(const JobRecord& job) {
 
 std::string heading_of(const JobRecord& job) {
   if (job.not_run) return fmt::format("NOT RUN: {}", job.not_run->reason);
-  if (job.world_size == 0 && job.has_expected_error) {
+  if (job.has_expected_error && !job.command_error.empty()) {  // no rank tells it
     return fmt::format("as expected ({}): {}", name(ExpectedOutcome::raises), job.command_error);
   }
   if (job.world_size == 0) {

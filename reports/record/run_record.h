@@ -440,8 +440,8 @@ struct JobRecord : Execution {
   std::vector<DeviceUse> devices = {};           ///< by name and id; empty: unknown
   std::optional<PeakMemory> host_memory = {};    ///< absent: unknown
   std::optional<PeakMemory> device_memory = {};  ///< that torch allocated; absent: unknown, or none
-  /// The error that ended a process of the command before an optimizer stepped in any; empty: none
-  /// is known.
+  /// The error that ended a process of the command in which no optimizer stepped, if no rank was
+  /// observed, or no rank tells why it ended; empty: none is known.
   std::string command_error = {};
   Reach reach = Reach::unknown;  ///< of the command; unknown once a rank was observed
   JobDemands demands = {};

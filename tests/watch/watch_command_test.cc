@@ -336,6 +336,36 @@ TEST_F(WatchCommand, NamesTheErrorThatEndsARankBeforeItsFirstStep) {
           "rank 1 raised an error at [a-z/]*one_training.py:[0-9]+: ValueError: bad sample"));
 }
 
+std::string pooled_ranks(const std::string& pool, const fs::path& folder) {
+  return fmt::format("env OMP_NUM_THREADS=1 {} {}/tests/watch/pooled_ranks.py {} {}",
+                     python_of_trainings(), LOCKSTEP_SOURCE_DIR, pool, (folder / pool).string());
+}
+
+/// No rank tells it: it was given to the process that started the ranks.
+TEST_F(WatchCommand, NamesTheErrorThatRanksGiveToTheirLauncher) {
+  const std::pair<const char*, const char*> results[] = {
+      {"futures", "all ranks finished, but the command ended with status 1"},
+      {"actors", "FAILED: rank 0 disappeared after step 2, and 1 more rank"}};
+  const TemporaryFolder folder;
+  for (const auto& [pool, result] : results) {
+    fs::remove_all(out());
+    const Outcome outcome = watch("", pooled_ranks(pool, folder.path()));
+    EXPECT_EQ(outcome.status, 1) << outcome.err;
+    EXPECT_THAT(unwrapped(outcome.err), HasSubstr(result));
+    EXPECT_THAT(unwrapped(outcome.err),
+                HasSubstr("note: a process of the command that is no rank "
+                          "ended by this error: ValueError: bad sample 17"));
+  }
+}
+
+TEST_F(WatchCommand, ExpectsTheErrorThatRanksGiveToTheirLauncher) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      watch("--expect 'raises=sample [0-9]+'", pooled_ranks("futures", folder.path()));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("as expected (raises): ValueError: bad sample 17"));
+}
+
 TEST_F(WatchCommand, NamesTheErrorOfADataWorkerAndItsLine) {
   const Outcome outcome = watch("", "env END=worker " + two_ranks("one_training"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
