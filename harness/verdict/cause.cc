@@ -43,11 +43,22 @@ bool may_explain(NoReduction reason, const Finding& parting) {
          reason == NoReduction::unwrapped || reason == NoReduction::group_of_one;
 }
 
+/// Whether no rank called a collective in any step.
+bool calls_none(const JobRecord& job) {
+  std::set<int> ranks;
+  for (const Traffic& one : job.traffic_in_steps) {
+    if (one.collectives > 0) return false;
+    ranks.insert(one.ranks.begin(), one.ranks.end());
+  }
+  return static_cast<int>(ranks.size()) >= training_ranks(job);
+}
+
 /// Whether what ranks contributed to their gradients shows another fault than that no rank's were
-/// reduced: then the training reduces by itself. Where there is no wrapper that has to be shown.
+/// reduced: then the training reduces by itself. Where there is no wrapper that has to be shown, by
+/// that or by the calls.
 bool may_be_unreduced(NoReduction reason, const JobRecord& job) {
   const Finding* const found = first_finding(job.results, Predicate::reduce_over_ranks);
-  if (!found) return reason != NoReduction::unwrapped;
+  if (!found) return reason != NoReduction::unwrapped || calls_none(job);
   return found->kind == FindingKind::gradient_never_synchronised;
 }
 

@@ -24,6 +24,7 @@ std::optional<AlikeScenario> alike_of(NoReduction reason) {
       return {{"group-of-one-never-reduces", {"reduced-over-all", ""}}};
     case NoReduction::no_sync:
     case NoReduction::switched_off:
+    case NoReduction::in_backward:
     case NoReduction::unwrapped:
       return {};
   }

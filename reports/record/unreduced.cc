@@ -49,6 +49,10 @@ std::string cause_in_words(const Unreduced& one, std::int64_t step) {
           one.wrapper);
     case NoReduction::group_of_one:
       return fmt::format("{}'s group has one rank{}", one.wrapper, made_at);
+    case NoReduction::in_backward:
+      return fmt::format(
+          "the optimizer steps in the backward pass, before {}{} reduces the gradients",
+          one.wrapper, one.place.empty() ? "" : ", made at " + one.place + ",");
     case NoReduction::unwrapped:
       break;
   }

@@ -18,6 +18,7 @@ namespace lockstep {
 ///   outside         they are in no module that is wrapped
 ///   switched_off    the wrapper was told not to reduce them
 ///   group_of_one    the wrapper reduces them over one rank
+///   in_backward     the optimizer steps in the backward pass, before the wrapper reduces
 ///   unwrapped       there is no wrapper
 enum class NoReduction {
   bypassed,
@@ -27,14 +28,15 @@ enum class NoReduction {
   outside,
   switched_off,
   group_of_one,
+  in_backward,
   unwrapped
 };
 
 template <>
 struct Names<NoReduction> {
-  static constexpr std::array<std::string_view, 8> values{
-      "bypassed", "no_sync",      "added_after",  "unfrozen_after",
-      "outside",  "switched_off", "group_of_one", "unwrapped"};
+  static constexpr std::array<std::string_view, 9> values{
+      "bypassed",     "no_sync",      "added_after", "unfrozen_after", "outside",
+      "switched_off", "group_of_one", "in_backward", "unwrapped"};
 };
 
 /// Parameters whose gradients no wrapper reduced in some steps, on some ranks. The training may

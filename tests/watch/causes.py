@@ -3,6 +3,7 @@ into a folder of its name: causes.py OUT CASE..."""
 
 import contextlib
 import copy
+import functools
 
 from observed_cases import observe_cases
 from torch import nn
@@ -207,4 +208,32 @@ def train_uneven(case):
                 optimizer.step()
 
 
-observe_cases(lambda case: (train_uneven if case.startswith("join") else train)(case))
+def train_in_backward(case):
+    """As to save memory: each parameter has an optimizer, which steps in a hook of its gradient."""
+    torch.manual_seed(0)
+    net = Net()
+    model = net if "unwrapped" in case else nn.parallel.DistributedDataParallel(net)  # the line of this wrapper
+
+    def step_one(optimizer, parameter):
+        if case.endswith("reduced"):
+            reduce_by_hand([parameter])
+        optimizer.step()
+        optimizer.zero_grad()
+
+    for parameter in net.parameters():
+        optimizer = torch.optim.SGD([parameter], 0.05)
+        parameter.register_post_accumulate_grad_hook(functools.partial(step_one, optimizer))
+    for step in range(1, STEPS + 1):
+        loss_of(model, batch(step), None).backward()
+
+
+def train_case(case):
+    if case.startswith("join"):
+        train_uneven(case)
+    elif case.startswith("in-backward"):
+        train_in_backward(case)
+    else:
+        train(case)
+
+
+observe_cases(train_case)

@@ -52,7 +52,8 @@ class Causes : public testing::Test {
         "wrapped-again join join-momentum join-scaled join-accumulated join-reduced-twice "
         "experts expert-of-one shards-stale stale-copy stale-copy-after-another "
         "part-stale head-alone "
-        "order shards-order written attack averaged state-of-one state-lost state-cleared",
+        "order shards-order written attack averaged state-of-one state-lost state-cleared "
+        "in-backward in-backward-unwrapped in-backward-unwrapped-reduced",
         LOCKSTEP_BUILD, forked_ranks("causes"), folder.path().string()));
     EXPECT_EQ(trained.status, 0) << trained.err;
     return folder;
@@ -115,6 +116,17 @@ TEST_F(Causes, NameMissingWrappersAndGroups) {
   EXPECT_EQ(half, 1) << of_half;
   EXPECT_THAT(of_half, Not(HasSubstr("Cause")));
   EXPECT_THAT(of_half, Not(HasSubstr("at the same time")));
+}
+
+/// No gradient of these can be looked at after the backward pass, but no rank has called anything.
+TEST_F(Causes, NameAnOptimizerThatStepsInTheBackwardPass) {
+  const std::string never = "gradients were never synchronised (6 of 6, from step 1). Cause: ";
+  expect_cause("in-backward",
+               never + "the optimizer steps in the backward pass, before DDP, made at ",
+               place_of("the line of this wrapper"));
+  expect_cause("in-backward-unwrapped", never + "neither DDP nor FSDP wraps the module");
+  const auto [status, text] = told_of("in-backward-unwrapped-reduced");
+  EXPECT_EQ(status, 0) << text;
 }
 
 TEST_F(Causes, NameTheForwardPassesWithoutSync) {

@@ -306,6 +306,8 @@ class Wrappers:
                 facts.append(_fact("group_of_one", own, wrapper.made_at, engine=wrapper.name))
             elif wrapper.first and wrapper.reason:
                 facts.append(_fact(wrapper.reason, own, wrapper.place, wrapper, wrapper.name))
+            elif wrapper.name == "DDP" and self._is_in_backward():
+                facts.append(_fact("in_backward", own, wrapper.made_at))
         living = [wrapper for wrapper in living if isinstance(wrapper, _Ddp)]
         return facts + self._facts_of_unknown(parameters, living) if living else facts
 
@@ -323,6 +325,13 @@ class Wrappers:
             inside |= own
         return [*facts, _fact("outside", [name for tensor, name in others if id(tensor) not in inside],
                               living[0].made_at if len(living) == 1 else "")]
+
+    def _is_in_backward(self):
+        """Whether this thread computes gradients, as while an optimizer steps in a hook of a gradient."""
+        try:
+            return self._torch._C._current_graph_task_id() != -1
+        except AttributeError:  # of another torch
+            return False
 
     def _unfrozen(self, ddp):
         """Ids of its parameters that require a gradient, and did not when it was made."""
