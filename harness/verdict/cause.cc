@@ -37,9 +37,10 @@ const Finding* first_parting(const JobRecord& job) {
 
 /// The broadcast of a wrapper makes initial weights equal, but for those that it has not seen.
 bool may_explain(NoReduction reason, const Finding& parting) {
-  if (parting.claim.kind == Kind::gradient) return true;
+  const bool is_of_weights = reason == NoReduction::written_after;
+  if (parting.claim.kind == Kind::gradient) return !is_of_weights;
   if (parting.kind != FindingKind::initial_weights_differ) return false;
-  return reason == NoReduction::added_after || reason == NoReduction::outside ||
+  return is_of_weights || reason == NoReduction::added_after || reason == NoReduction::outside ||
          reason == NoReduction::unwrapped || reason == NoReduction::group_of_one;
 }
 

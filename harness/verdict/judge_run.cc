@@ -462,6 +462,9 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   add_devices(job);
   SharedSamples samples = shared_samples(job, *judged.evidence, job.coverage);
   PartsOfRanks parts = parts_of_ranks(*judged.evidence);
+  if (samples.groups.empty()) {  // else they tell it themselves
+    job.notes = with(reductions.alike_in_words(), std::move(job.notes));
+  }
   add_shared_samples(samples, job);
   job.notes = with(samples_of_parts_in_words(samples, parts), std::move(job.notes));
   add_frozen(job);

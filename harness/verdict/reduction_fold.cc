@@ -60,6 +60,7 @@ class Course {
   void see(std::int64_t step, Reduction reduction) {
     reduction.reach = 0;
     reduction.factor = 0;
+    reduction.are_alike = false;
     const bool is_again = reduction == before_.second;
     const bool is_wrong =
         do_ranks_agree(reduction.reduced)
@@ -306,6 +307,18 @@ std::string ReductionFold::sums_in_words() const {
              ? "gradients are the sum of what ranks contributed, as losses that are summed over "
                "tokens need them, and not the mean"
              : "";
+}
+
+std::string ReductionFold::alike_in_words() const {
+  const bool are_alike = judged_.size() > 1 && std::ranges::all_of(judged_, [](const auto& step) {
+                           return std::ranges::all_of(
+                               step.second, [](const auto& one) { return one.second.are_alike; });
+                         });
+  if (!are_alike) return "";
+  return fmt::format(
+      "all ranks contributed the same to all gradients, in {}: they train on the same samples, as "
+      "ranks that divide a model do, and as others should not",
+      counted(static_cast<std::int64_t>(judged_.size()), "step"));
 }
 
 std::string ReductionFold::judged_in_words() const {

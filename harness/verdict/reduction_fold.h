@@ -35,6 +35,9 @@ class ReductionFold : public StepFold {
   /// were; empty: none are. Losses that are sums over tokens need them.
   std::string sums_in_words() const;
 
+  /// That all ranks contributed the same to all gradients, in at least two steps; empty: not so.
+  std::string alike_in_words() const;
+
   /// What was judged, and among how many ranks one that is left out would be seen; empty: nothing
   /// was observed.
   std::string judged_in_words() const;

@@ -26,6 +26,7 @@ std::optional<AlikeScenario> alike_of(NoReduction reason) {
     case NoReduction::switched_off:
     case NoReduction::in_backward:
     case NoReduction::unwrapped:
+    case NoReduction::written_after:
       return {};
   }
   return {};

@@ -113,7 +113,10 @@ std::vector<std::string> unreduced_in_words(const JobRecord& job) {
   if (verdict_of(job) == Verdict::holds) return lines;
   for (const Unreduced& one : job.unreduced) {
     // Where there is no wrapper the training may reduce by itself, as many do.
-    if (one.explains || one.reason == NoReduction::unwrapped || one.parameters.empty()) continue;
+    // What was written may be the same on all ranks.
+    const bool may_be_right =
+        one.reason == NoReduction::unwrapped || one.reason == NoReduction::written_after;
+    if (one.explains || may_be_right || one.parameters.empty()) continue;
     lines.push_back(fmt::format("at the same time, {}: {}", listed(one.parameters, 1),
                                 cause_in_words(one, one.first_step)));
   }

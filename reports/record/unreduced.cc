@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "reports/record/mismatch_table.h"
+
 namespace lockstep {
 
 namespace {
@@ -53,6 +55,10 @@ std::string cause_in_words(const Unreduced& one, std::int64_t step) {
       return fmt::format(
           "the optimizer steps in the backward pass, before {}{} reduces the gradients",
           one.wrapper, one.place.empty() ? "" : ", made at " + one.place + ",");
+    case NoReduction::written_after:
+      return fmt::format("they were written on {} after {}{} had made them equal",
+                         ranks_in_words(one.ranks), one.wrapper,
+                         one.place.empty() ? "" : ", made at " + one.place + ",");
     case NoReduction::unwrapped:
       break;
   }

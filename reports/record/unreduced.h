@@ -10,7 +10,8 @@
 
 namespace lockstep {
 
-/// Why gradients of parameters were reduced nowhere, as the training itself shows it.
+/// Why parameters are not kept equal by a wrapper: but for the last one, why their gradients were
+/// reduced nowhere, as the training itself shows it.
 ///   bypassed        the wrapper's forward was not called
 ///   no_sync         it was called in `no_sync()` alone
 ///   added_after     they were added to the module, or replaced, after it was wrapped
@@ -20,6 +21,7 @@ namespace lockstep {
 ///   group_of_one    the wrapper reduces them over one rank
 ///   in_backward     the optimizer steps in the backward pass, before the wrapper reduces
 ///   unwrapped       there is no wrapper
+///   written_after   they were written after it had made them equal, before the first step
 enum class NoReduction {
   bypassed,
   no_sync,
@@ -29,14 +31,15 @@ enum class NoReduction {
   switched_off,
   group_of_one,
   in_backward,
-  unwrapped
+  unwrapped,
+  written_after
 };
 
 template <>
 struct Names<NoReduction> {
-  static constexpr std::array<std::string_view, 9> values{
+  static constexpr std::array<std::string_view, 10> values{
       "bypassed",     "no_sync",      "added_after", "unfrozen_after", "outside",
-      "switched_off", "group_of_one", "in_backward", "unwrapped"};
+      "switched_off", "group_of_one", "in_backward", "unwrapped",      "written_after"};
 };
 
 /// Parameters whose gradients no wrapper reduced in some steps, on some ranks. The training may

@@ -123,6 +123,8 @@ def train(case):
     if case == "part-stale":
         net.head = nn.Linear(16, 4)
     model = wrapped(net, case)
+    if case == "loaded-by-all" or case == "loaded-by-one" and dist.get_rank() == 0:
+        net.load_state_dict({name: value + 0.1 for name, value in net.state_dict().items()})
     delta = nn.Parameter(torch.zeros(4, 8)) if case == "attack" else None
     average = copy.deepcopy(net) if case == "averaged" else None
     if case.startswith("adapter"):

@@ -53,7 +53,8 @@ class Causes : public testing::Test {
         "experts expert-of-one shards-stale stale-copy stale-copy-after-another "
         "part-stale head-alone "
         "order shards-order written attack averaged state-of-one state-lost state-cleared "
-        "in-backward in-backward-unwrapped in-backward-unwrapped-reduced",
+        "in-backward in-backward-unwrapped in-backward-unwrapped-reduced "
+        "loaded-by-one loaded-by-all",
         LOCKSTEP_BUILD, forked_ranks("causes"), folder.path().string()));
     EXPECT_EQ(trained.status, 0) << trained.err;
     return folder;
@@ -127,6 +128,17 @@ TEST_F(Causes, NameAnOptimizerThatStepsInTheBackwardPass) {
   expect_cause("in-backward-unwrapped", never + "neither DDP nor FSDP wraps the module");
   const auto [status, text] = told_of("in-backward-unwrapped-reduced");
   EXPECT_EQ(status, 0) << text;
+}
+
+/// Where all ranks write the same, no cause is asked for.
+TEST_F(Causes, NameTheRanksThatWriteAfterTheWrapperHasMadeAllEqual) {
+  expect_cause("loaded-by-one",
+               "initial weights differ (6 of 6). Cause: they were written on rank 0 after DDP, "
+               "made at ",
+               place_of("the line of the wrapper") + ", had made them equal");
+  const auto [status, text] = told_of("loaded-by-all");
+  EXPECT_EQ(status, 0) << text;
+  EXPECT_THAT(text, Not(HasSubstr("they were written")));
 }
 
 TEST_F(Causes, NameTheForwardPassesWithoutSync) {

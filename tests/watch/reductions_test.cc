@@ -305,6 +305,11 @@ TEST_F(RealReductions, AreToldAsFarAsTheyWereJudged) {
   EXPECT_THAT(told_of("shards").text, Not(HasSubstr(is_sum)));
   EXPECT_THAT(told_of("hand sum-of-one clip").text,
               HasSubstr("note: gradients of head.weight are 4 times as large as those of "));
+  const char* const are_alike = "note: all ranks contributed the same to all gradients, in 2 steps";
+  EXPECT_THAT(told_of("ddp same").text, HasSubstr(are_alike));
+  for (const char* const words : {"ddp", "shards", "hand nothing"}) {
+    EXPECT_THAT(told_of(words).text, Not(HasSubstr("contributed the same"))) << words;
+  }
   EXPECT_THAT(told_of("ddp same").text, Not(HasSubstr("left out")))
       << "ranks that contribute the same cannot be told apart";
 }

@@ -209,6 +209,12 @@ Reduction reduction_of(const ContributedGradient& gradient) {
   return {};
 }
 
+bool are_alike(const ContributedGradient& gradient) {
+  const Sketch& first = gradient.contributions.begin()->second;
+  return std::ranges::all_of(gradient.contributions,
+                             [&](const auto& one) { return one.second == first; });
+}
+
 /// Whether a bound tells anything about a gradient at all.
 bool is_judged(const ContributedGradient& gradient) {
   const Fit fit(gradient, unit_roundoff(component_type(gradient.dtype)));
@@ -223,7 +229,10 @@ std::map<std::string, Reduction> reductions_in(const StepView& step,
   std::map<std::string, Reduction> found;
   const RanksByGradient of_none =
       see_contributed_gradients(step, unshared, [&](const ContributedGradient& gradient) {
-        if (is_judged(gradient)) found.emplace(gradient.name, reduction_of(gradient));
+        if (!is_judged(gradient)) return;
+        Reduction reduction = reduction_of(gradient);
+        reduction.are_alike = are_alike(gradient);
+        found.emplace(gradient.name, std::move(reduction));
       });
   for (const auto& [name, ranks] : of_none) {
     Reduction nowhere{Reduced::nowhere};

@@ -48,6 +48,7 @@ struct Reduction {
   /// even among these.
   std::size_t reach = 0;
   double factor = 0;  ///< of `over_all`: so many times the mean, as it was reduced if that is known
+  bool are_alike = false;  ///< the contributions: all ranks have the same
 
   bool operator==(const Reduction&) const = default;
 };

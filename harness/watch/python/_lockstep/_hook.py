@@ -194,7 +194,7 @@ def on_wrapper_module(module):
     def __init__(self, *args, **kwargs):
         make(self, *args, **kwargs)
         if watcher is not None:
-            note_made(self)
+            note_made(self, kwargs.get("init_sync", True))
 
     module.DistributedDataParallel.__init__ = __init__
 

@@ -96,6 +96,24 @@ class _Ddp(_Wrapper):
         self.owned = {id(parameter) for parameter in getattr(ddp, "_module_parameters", ddp.module.parameters())}
         names = getattr(ddp, "parameters_to_ignore", ())
         self.ignored = {id(parameter) for name, parameter in ddp.module.named_parameters() if name in names}
+        self._contents, self._written = [], set()
+
+    def note_contents(self, ddp):
+        """They are the same on all ranks now."""
+        self._contents = [(weakref.ref(parameter), _contents_of(parameter))
+                          for parameter in getattr(ddp, "_module_parameters", ())]
+
+    def look_at_contents(self, step):
+        """Before an optimizer steps, which writes them, too."""
+        if step == 1:
+            self._written = {id(parameter) for parameter, contents in
+                             ((reference(), contents) for reference, contents in self._contents)
+                             if parameter is not None and _contents_of(parameter) != contents}
+        self._contents = []
+
+    def names_of_written(self, parameters):
+        """Of the parameters that were written after it had made them equal, before the first step."""
+        return [name for tensor, name in parameters if id(tensor) in self._written & self.present()]
 
     def begins_at(self, step):
         """The first step in which it reduced nothing, if it was seen in `step`. Before the first one collectives make
@@ -152,6 +170,11 @@ class _Engine(_Wrapper):
         return getattr(engine, "inside_no_sync_ctxt", False)
 
 
+def _contents_of(parameter):
+    """Other ones after it was written."""
+    return parameter._version, parameter.data_ptr()
+
+
 def _ranks_of(ddp):
     """In its group."""
     try:
@@ -163,11 +186,15 @@ def _ranks_of(ddp):
 _made = []  # wrappers as they were made, while their modules live
 
 
-def note_made(ddp):
-    """A DistributedDataParallel was made. Raises nothing."""
+def note_made(ddp, is_synced):
+    """A DistributedDataParallel was made. `is_synced`: whether it made the parameters of all ranks equal. Raises
+    nothing."""
     try:
         _made[:] = [wrapper for wrapper in _made if wrapper.module() is not None]
-        _made.append(_Ddp(ddp, place_of_caller()))
+        made = _Ddp(ddp, place_of_caller())
+        if is_synced:
+            made.note_contents(ddp)
+        _made.append(made)
     except Exception:  # of a subclass with odd attributes, or a folder that is gone
         pass
 
@@ -230,6 +257,9 @@ class Wrappers:
         known = {id(wrapper.reference()) for wrapper in self._wrappers + found}
         for wrapped, made in ((_ddps(), _Ddp), (_engines_of_deepspeed(), _Engine)):
             found += [made(one) for one in wrapped if id(one) not in known and getattr(one, "module", None) is not None]
+        for wrapper in found:
+            if isinstance(wrapper, _Ddp):
+                wrapper.look_at_contents(self._step)
         if found and self._has_others():
             self._wrappers += [one for one in found if one.ranks > 0 and one.module() is not None]
 
@@ -290,6 +320,8 @@ class Wrappers:
                                            and isinstance(tensor, self._torch.nn.Parameter)], engine="DeepSpeed"))
         elif not wrappers and not shards and self._has_others():
             found = [_fact("unwrapped", [name for _, name in parameters])]
+        found += [_fact("written_after", wrapper.names_of_written(parameters), wrapper.made_at)
+                  for wrapper in wrappers if isinstance(wrapper, _Ddp)]
         for fact, wrapper in found:
             room -= len(fact["parameters"])
             if fact["parameters"] and room >= 0:
