@@ -24,6 +24,7 @@ class _Wrapper:
         self.made_at = made_at
         self.ranks = ranks
         self.owned = {id(parameter) for parameter in wrapper.module.parameters()}
+        self.written = set()  # ids of those that were written after it had made them equal, before the first step
         self.ignored = set()
         self.first = self.last = 0  # steps in which it reduced nothing
         self.is_silent = False  # so was the present one
@@ -45,9 +46,9 @@ class _Wrapper:
             self.is_repeated |= self.is_over
             self.first, self.last, self.is_over = self.begins_at(step), step, False
 
-    def names_of_own(self, parameters):
-        """Of the parameters that it had when it was made. Ids of those that are gone may be those of others."""
-        own = self.owned & self.present()
+    def names_of(self, ids, parameters):
+        """Of the parameters with these ids that its module has. Ids of those that are gone may be those of others."""
+        own = ids & self.present()
         return [name for tensor, name in parameters if id(tensor) in own]
 
     def present(self):
@@ -96,7 +97,7 @@ class _Ddp(_Wrapper):
         self.owned = {id(parameter) for parameter in getattr(ddp, "_module_parameters", ddp.module.parameters())}
         names = getattr(ddp, "parameters_to_ignore", ())
         self.ignored = {id(parameter) for name, parameter in ddp.module.named_parameters() if name in names}
-        self._contents, self._written = [], set()
+        self._contents = []
 
     def note_contents(self, ddp):
         """They are the same on all ranks now."""
@@ -106,14 +107,10 @@ class _Ddp(_Wrapper):
     def look_at_contents(self, step):
         """Before an optimizer steps, which writes them, too."""
         if step == 1:
-            self._written = {id(parameter) for parameter, contents in
-                             ((reference(), contents) for reference, contents in self._contents)
-                             if parameter is not None and _contents_of(parameter) != contents}
+            self.written = {id(parameter) for parameter, contents in
+                            ((reference(), contents) for reference, contents in self._contents)
+                            if parameter is not None and _contents_of(parameter) != contents}
         self._contents = []
-
-    def names_of_written(self, parameters):
-        """Of the parameters that were written after it had made them equal, before the first step."""
-        return [name for tensor, name in parameters if id(tensor) in self._written & self.present()]
 
     def begins_at(self, step):
         """The first step in which it reduced nothing, if it was seen in `step`. Before the first one collectives make
@@ -320,8 +317,8 @@ class Wrappers:
                                            and isinstance(tensor, self._torch.nn.Parameter)], engine="DeepSpeed"))
         elif not wrappers and not shards and self._has_others():
             found = [_fact("unwrapped", [name for _, name in parameters])]
-        found += [_fact("written_after", wrapper.names_of_written(parameters), wrapper.made_at)
-                  for wrapper in wrappers if isinstance(wrapper, _Ddp)]
+        found += [_fact("written_after", wrapper.names_of(wrapper.written, parameters), wrapper.made_at)
+                  for wrapper in wrappers]
         for fact, wrapper in found:
             room -= len(fact["parameters"])
             if fact["parameters"] and room >= 0:
@@ -333,7 +330,7 @@ class Wrappers:
         for wrapper in wrappers:
             if wrapper not in living and any(one.module() is wrapper.module() for one in living):
                 continue  # it was made again
-            own = wrapper.names_of_own(parameters)
+            own = wrapper.names_of(wrapper.owned, parameters)
             if wrapper.ranks == 1:
                 facts.append(_fact("group_of_one", own, wrapper.made_at, engine=wrapper.name))
             elif wrapper.first and wrapper.reason:
