@@ -256,17 +256,17 @@ void take_exits(JobRecord& job, const fs::path& files, const std::map<int, RankF
   }
 }
 
-/// Whether no rank tells why some of them disappeared, or the command failed: the process that
-/// started them, as Ray's workers, may have been given the error.
+/// Whether no rank tells why some of them disappeared, or why the command failed after all had
+/// finished: the process that started them, as Ray's workers, may have been given the error.
 bool is_unexplained(const JobRecord& job) {
+  if (all_finished(job.exits)) return job.command_status.value_or(0) != 0;
   const auto tells = [](const RankExit& end) {
     return end.kind == ExitKind::raised || end.kind == ExitKind::signalled;
   };
   const auto has_disappeared = [](const RankExit& end) {
     return end.kind == ExitKind::unfinished && end.cause == ExitCause::unseen;
   };
-  return std::ranges::none_of(job.exits, tells) &&
-         (job.command_status.value_or(0) != 0 || std::ranges::any_of(job.exits, has_disappeared));
+  return std::ranges::none_of(job.exits, tells) && std::ranges::any_of(job.exits, has_disappeared);
 }
 
 void take_stall(JobRecord& job, const Stall& stall) {
