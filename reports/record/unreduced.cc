@@ -12,6 +12,11 @@ namespace {
 
 std::string at_place(const std::string& place) { return place.empty() ? "" : " at " + place; }
 
+/// "DDP, made at train.py:40,".
+std::string wrapper_in_words(const Unreduced& one) {
+  return one.place.empty() ? one.wrapper : fmt::format("{}, made at {},", one.wrapper, one.place);
+}
+
 std::string bypass_in_words(const Unreduced& one, std::int64_t step) {
   std::string text = fmt::format("{}'s forward was ", one.wrapper);
   const std::string called = one.is_evaluated ? "called with gradients" : "called";
@@ -53,12 +58,11 @@ std::string cause_in_words(const Unreduced& one, std::int64_t step) {
       return fmt::format("{}'s group has one rank{}", one.wrapper, made_at);
     case NoReduction::in_backward:
       return fmt::format(
-          "the optimizer steps in the backward pass, before {}{} reduces the gradients",
-          one.wrapper, one.place.empty() ? "" : ", made at " + one.place + ",");
+          "the optimizer steps in the backward pass, before {} reduces the gradients",
+          wrapper_in_words(one));
     case NoReduction::written_after:
-      return fmt::format("they were written on {} after {}{} had made them equal",
-                         ranks_in_words(one.ranks), one.wrapper,
-                         one.place.empty() ? "" : ", made at " + one.place + ",");
+      return fmt::format("they were written on {} after {} had made them equal",
+                         ranks_in_words(one.ranks), wrapper_in_words(one));
     case NoReduction::unwrapped:
       break;
   }
