@@ -44,14 +44,19 @@ bool may_explain(NoReduction reason, const Finding& parting) {
          reason == NoReduction::unwrapped || reason == NoReduction::group_of_one;
 }
 
-/// Whether no rank called a collective in any step.
-bool calls_none(const JobRecord& job) {
+/// Whether all ranks are known to have called nothing.
+bool calls_none(const std::vector<Traffic>& traffic, const JobRecord& job) {
   std::set<int> ranks;
-  for (const Traffic& one : job.traffic_in_steps) {
+  for (const Traffic& one : traffic) {
     if (one.collectives > 0) return false;
     ranks.insert(one.ranks.begin(), one.ranks.end());
   }
   return static_cast<int>(ranks.size()) >= training_ranks(job);
+}
+
+/// Whether no rank called a collective, neither before the optimizer's steps nor inside them.
+bool calls_none(const JobRecord& job) {
+  return calls_none(job.traffic, job) && calls_none(job.traffic_in_steps, job);
 }
 
 /// Whether what ranks contributed to their gradients shows another fault than that no rank's were

@@ -219,6 +219,9 @@ def train_in_backward(case):
     def step_one(optimizer, parameter):
         if case.endswith("reduced"):
             reduce_by_hand([parameter])
+        if case.endswith("spoiled"):
+            reduce_by_hand([parameter])
+            parameter.grad *= 1 + dist.get_rank()
         optimizer.step()
         optimizer.zero_grad()
 

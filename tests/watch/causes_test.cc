@@ -54,6 +54,7 @@ class Causes : public testing::Test {
         "part-stale head-alone "
         "order shards-order written attack averaged state-of-one state-lost state-cleared "
         "in-backward in-backward-unwrapped in-backward-unwrapped-reduced "
+        "in-backward-unwrapped-spoiled "
         "loaded-by-one loaded-by-all",
         LOCKSTEP_BUILD, forked_ranks("causes"), folder.path().string()));
     EXPECT_EQ(trained.status, 0) << trained.err;
@@ -128,6 +129,9 @@ TEST_F(Causes, NameAnOptimizerThatStepsInTheBackwardPass) {
   expect_cause("in-backward-unwrapped", never + "neither DDP nor FSDP wraps the module");
   const auto [status, text] = told_of("in-backward-unwrapped-reduced");
   EXPECT_EQ(status, 0) << text;
+  const auto [spoiled, of_spoiled] = told_of("in-backward-unwrapped-spoiled");
+  EXPECT_EQ(spoiled, 1) << of_spoiled;
+  EXPECT_THAT(of_spoiled, Not(HasSubstr("Cause"))) << "it calls collectives";
 }
 
 /// Where all ranks write the same, no cause is asked for.
