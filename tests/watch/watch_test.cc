@@ -337,7 +337,7 @@ TEST(GradientsThatCannotBeCompared, AreToldApartFromTheirParameters) {
 
 TEST(InitialWeights, ThatDifferAreToldAsSuch) {
   EXPECT_EQ(Trainings::get().judged("wrong_seed").symptom.text,
-            "initial weights differ (4 of 4). Cause: neither DDP nor FSDP wraps the module");
+            "ranks differ before step 1 (initial weights): 0.weight (4 of 4 parameters)");
 }
 
 TEST(ModelInAnotherModule, IsSaid) {
