@@ -54,6 +54,7 @@ void train(const std::string& folder, const std::string& store, bool reduces) {
     torch::manual_seed(100 * step + rank);  // each rank has samples of its own
     optimizer.zero_grad();
     model->forward(torch::randn({6, 8})).pow(2).mean().backward();
+    watch.after_backward(model);
     if (reduces) average_gradients(group, model);
     watch.before_step(model);
     optimizer.step();

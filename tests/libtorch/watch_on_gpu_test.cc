@@ -125,10 +125,10 @@ class LibtorchWatchOnGpu : public testing::Test {
       const std::vector<std::int64_t> strides =
           is_dense ? std::vector<std::int64_t>{3, 1} : std::vector<std::int64_t>{1, 2};
       for (std::size_t k : {2 * i, 2 * i + 1}) values[k].resize(6);
-      parameters.emplace_back("w" + std::to_string(i),
-                              on(devices[i], values[2 * i], {2, 3}, strides));
-      parameters.back().second.set_requires_grad(true);
-      parameters.back().second.mutable_grad() = on(devices[i], values[2 * i + 1], {2, 3}, strides);
+      parameters.push_back(
+          {"w" + std::to_string(i), on(devices[i], values[2 * i], {2, 3}, strides)});
+      parameters.back().tensor.set_requires_grad(true);
+      parameters.back().tensor.mutable_grad() = on(devices[i], values[2 * i + 1], {2, 3}, strides);
     }
     const auto set_to = [&](float first) {
       for (std::vector<float>& some : values) {
@@ -144,6 +144,7 @@ class LibtorchWatchOnGpu : public testing::Test {
     };
     for (int step = 1; step <= 2; ++step) {
       after_earlier_work(static_cast<float>(10 * step));
+      watch.after_backward(parameters);
       watch.before_step(parameters);
       after_earlier_work(static_cast<float>(-10 * step));
       watch.after_step(parameters);
@@ -167,7 +168,7 @@ TEST_F(LibtorchWatchOnGpu, RecordsTheValuesOfTheCurrentStream) {
   const std::string expected = recorded("cpu", {kCpu, kCpu});
   EXPECT_EQ(gpu::standin_driver().launches, 0);
   EXPECT_EQ(recorded("gpu", {kFirst, kFirst}), expected);
-  EXPECT_EQ(gpu::standin_driver().launches, 5);
+  EXPECT_EQ(gpu::standin_driver().launches, 6);
   EXPECT_EQ(copies_to_host, 0);
 }
 
@@ -175,7 +176,7 @@ TEST_F(LibtorchWatchOnGpu, MeasuresOnEachGpu) {
   const std::string expected = recorded("cpu", {kCpu, kCpu});
   gpu::standin_driver().calls.clear();
   EXPECT_EQ(recorded("gpus", {kFirst, kSecond}), expected);
-  EXPECT_EQ(gpu::standin_driver().launches, 10);
+  EXPECT_EQ(gpu::standin_driver().launches, 12);
   EXPECT_EQ(std::ranges::count(gpu::standin_driver().calls, "cuModuleLoadData"), 2);
   EXPECT_EQ(gpus().getDevice(), kFirst);  // as before
 }
@@ -184,7 +185,7 @@ TEST_F(LibtorchWatchOnGpu, CopiesWhatHasGaps) {
   const std::string expected = recorded("cpu", {kCpu}, false);
   EXPECT_EQ(recorded("gpu", {kFirst}, false), expected);
   EXPECT_EQ(gpu::standin_driver().launches, 0);
-  EXPECT_EQ(copies_to_host, 5);
+  EXPECT_EQ(copies_to_host, 6);
 }
 
 TEST_F(LibtorchWatchOnGpu, CopiesWhatTheGpuDoesNotMeasure) {
@@ -192,7 +193,7 @@ TEST_F(LibtorchWatchOnGpu, CopiesWhatTheGpuDoesNotMeasure) {
   gpu::standin_driver().failing = "cuModuleGetFunction";
   copies_to_host = 1;  // so that nothing waits for the stream
   EXPECT_EQ(recorded("gpu", {kFirst, kFirst}), expected);
-  EXPECT_EQ(copies_to_host, 1 + 10);
+  EXPECT_EQ(copies_to_host, 1 + 12);
   EXPECT_EQ(std::ranges::count(gpu::standin_driver().calls, "cuModuleGetFunction"), 1);
 }
 

@@ -23,8 +23,19 @@
 
 namespace lockstep {
 
-/// The parameters of a model with their names, in an order that all ranks have.
-using WatchedParameters = std::vector<std::pair<std::string, at::Tensor>>;
+/// A parameter of a model. The members after `tensor` are for one that ranks divide.
+struct WatchedParameter {
+  std::string name;
+  at::Tensor tensor;                            ///< what this rank holds
+  std::string replica_group = {};               ///< ranks of equal group hold copies; empty: all
+  std::vector<std::int64_t> global_shape = {};  ///< of which it is a part; empty: it is whole
+  std::vector<std::int64_t> offset = {};        ///< of the part in it
+  /// The gradient is the sum of those of all groups, as that of a norm under sequence parallelism.
+  bool has_summand = false;
+};
+
+/// Those of a model, in an order that all ranks have.
+using WatchedParameters = std::vector<WatchedParameter>;
 
 struct WatchOptions {
   std::string folder;  ///< of the run, new, the same on all ranks; empty: runs/<utc>, for one rank
@@ -123,7 +134,7 @@ WatchedParameters parameters_of(const Model& model) {
   if constexpr (IsModule<Model>::value) {
     WatchedParameters parameters;
     for (const auto& item : model.named_parameters()) {
-      parameters.emplace_back(item.key(), item.value());
+      parameters.push_back({item.key(), item.value()});
     }
     return parameters;
   } else {
@@ -143,7 +154,9 @@ inline std::string variable(const char* name) {
 ///
 ///     lockstep::Watch watch({"runs/one", rank, world_size});
 ///     for (...) {
-///       ... backward, reduction of the gradients
+///       ... backward
+///       watch.after_backward(model);
+///       ... reduction of the gradients
 ///       watch.before_step(model);
 ///       optimizer.step();
 ///       watch.after_step(model);
@@ -185,6 +198,29 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
+  /// Observes, in steps 2 and 3 and in each 32nd, what this rank has of the gradients of the coming
+  /// step before ranks reduce them: a report tells by them how they were reduced. All ranks call it
+  /// after each backward pass, or none does.
+  template <class Model>
+  void after_backward(const Model& model) {
+    after_backward(watch_details::parameters_of(model));
+  }
+
+  void after_backward(const WatchedParameters& parameters) {
+    require_open();
+    if (is_in_step_) {
+      throw std::runtime_error("after_backward was called between before_step and after_step.");
+    }
+    const std::int64_t pass = passes_++;
+    const std::int64_t step = step_ + 1;
+    const bool is_due = step == 2 || step == 3 || step % kEvery == 0;
+    if (!is_due || agree_every_ > 0 || pass > kMostPasses) return;
+    attempt([&] {
+      observe("post_backward", "contribution", contributions_of(parameters, pass), pass,
+              {lockstep_watch_observe_next, lockstep_watch_observe_next_on_gpu});
+    });
+  }
+
   /// Begins a step and observes the gradients that the optimizer is about to use; the first time
   /// also the parameters. `model`: a module, what holds one, or WatchedParameters.
   template <class Model>
@@ -195,10 +231,12 @@ class Watch {
   void before_step(const WatchedParameters& parameters) {
     require_open();
     ++step_;
+    passes_ = 0;
+    is_in_step_ = true;
     attempt([&] {
       require(lockstep_watch_begin_step(watch_, step_));
       if (step_ == 1 || agree_every_ > 0 || lockstep_watch_keeps(watch_) == 1) {
-        observe("pre_forward", "parameter", parameters);
+        observe("pre_forward", "parameter", values_of(parameters));
       }
       observe("pre_step", "gradient", gradients_of(parameters));
     });
@@ -212,9 +250,10 @@ class Watch {
 
   void after_step(const WatchedParameters& parameters) {
     require_open();
-    if (step_ == 0) throw std::runtime_error("after_step was called without before_step.");
+    if (!is_in_step_) throw std::runtime_error("after_step was called without before_step.");
+    is_in_step_ = false;
     attempt([&] {
-      observe("post_step", "parameter", parameters);
+      observe("post_step", "parameter", values_of(parameters));
       require(lockstep_watch_end_step(watch_));
     });
   }
@@ -226,6 +265,25 @@ class Watch {
   }
 
  private:
+  /// Steps whose contributions are observed, and passes of one, as the hook of Python has them.
+  static constexpr std::int64_t kEvery = 32;
+  static constexpr std::int64_t kMostPasses = 16;
+
+  /// A tensor to observe, and why its value cannot be compared; empty: it can.
+  struct Value {
+    at::Tensor tensor;
+    std::string reason;
+    const WatchedParameter* of;
+    std::string replica_group;
+    bool is_summand = false;
+  };
+
+  /// The functions of the library that record values.
+  struct Into {
+    std::int32_t (*in_memory)(lockstep_watch*, const lockstep_watch_value*, std::int64_t);
+    std::int32_t (*on_gpu)(lockstep_watch*, const lockstep_watch_value*, std::int64_t, void*);
+  };
+
   /// What makes a tensor another one for the library.
   using Key = std::tuple<std::string, std::string, std::string, std::vector<std::int64_t>>;
 
@@ -261,12 +319,37 @@ class Watch {
     return {joined.folder, joined.job};
   }
 
-  static WatchedParameters gradients_of(const WatchedParameters& parameters) {
-    WatchedParameters gradients;
-    for (const auto& [name, tensor] : parameters) {
-      if (tensor.requires_grad()) gradients.emplace_back(name, tensor.grad());
+  static std::vector<Value> values_of(const WatchedParameters& parameters) {
+    std::vector<Value> values;
+    for (const WatchedParameter& parameter : parameters) {
+      values.push_back({parameter.tensor, watch_details::reason_without_bytes(parameter.tensor),
+                        &parameter, parameter.replica_group});
     }
-    return gradients;
+    return values;
+  }
+
+  static std::vector<Value> gradients_of(const WatchedParameters& parameters) {
+    std::vector<Value> values;
+    for (const WatchedParameter& parameter : parameters) {
+      if (!parameter.tensor.requires_grad()) continue;
+      const at::Tensor& gradient = parameter.tensor.grad();
+      values.push_back({gradient, watch_details::reason_without_bytes(gradient), &parameter,
+                        parameter.replica_group, parameter.has_summand});
+    }
+    return values;
+  }
+
+  /// Of the parameters that each rank has whole. After too many passes they are not known.
+  std::vector<Value> contributions_of(const WatchedParameters& parameters,
+                                      std::int64_t pass) const {
+    std::vector<Value> values;
+    for (Value& value : gradients_of(parameters)) {
+      if (!value.tensor.defined() || value.is_summand || !value.of->global_shape.empty()) continue;
+      if (pass == kMostPasses) value.reason = "it had too many backward passes";
+      value.replica_group = "rank " + std::to_string(rank_);
+      values.push_back(std::move(value));
+    }
+    return values;
   }
 
   /// The rows of tensors, undefined without bytes, that are measured together.
@@ -275,19 +358,21 @@ class Watch {
     std::vector<lockstep_watch_value> values = {};
   };
 
-  void observe(const char* phase, const char* kind, const WatchedParameters& tensors) {
+  void observe(const char* phase, const char* kind, const std::vector<Value>& values,
+               std::int64_t pass = 0,
+               Into into = {lockstep_watch_observe, lockstep_watch_observe_on_gpu}) {
     std::map<int, Observed> by_gpu;  // -1: none
-    for (const auto& [name, tensor] : tensors) {
-      const std::string reason = watch_details::reason_without_bytes(tensor);
-      const at::Tensor local = reason.empty() ? watch_details::plain(tensor) : at::Tensor();
+    for (const Value& value : values) {
+      const at::Tensor local =
+          value.reason.empty() ? watch_details::plain(value.tensor) : at::Tensor();
       Observed& observed = by_gpu[gpu_of(local)];
       observed.tensors.push_back(local);
-      observed.values.push_back({number_of(phase, kind, name, local, reason), 0, nullptr, nullptr});
+      observed.values.push_back({number_of(phase, kind, value, local), pass, nullptr, nullptr});
     }
     for (auto& [gpu, observed] : by_gpu) {
-      if (gpu < 0 ||
-          !is_observed_on(at::Device(at::kCUDA, static_cast<at::DeviceIndex>(gpu)), observed)) {
-        observe_in_memory(observed);
+      if (gpu < 0 || !is_observed_on(at::Device(at::kCUDA, static_cast<at::DeviceIndex>(gpu)),
+                                     observed, into)) {
+        observe_in_memory(observed, into);
       }
     }
   }
@@ -298,21 +383,21 @@ class Watch {
     return is_on_gpu && measures_on_gpus_ ? tensor.get_device() : -1;
   }
 
-  bool is_observed_on(at::Device gpu, Observed& observed) {
+  bool is_observed_on(at::Device gpu, Observed& observed, Into into) {
     void* stream = nullptr;
     if (!watch_details::find_current_stream(gpu, stream)) return false;
     for (std::size_t i = 0; i < observed.tensors.size(); ++i) {
       observed.values[i].data = observed.tensors[i].data_ptr();
     }
     const c10::DeviceGuard guard(gpu);
-    const std::int32_t result = lockstep_watch_observe_on_gpu(
+    const std::int32_t result = into.on_gpu(
         watch_, observed.values.data(), static_cast<std::int64_t>(observed.values.size()), stream);
     require(result);
     measures_on_gpus_ = result == 0;
     return measures_on_gpus_;
   }
 
-  void observe_in_memory(Observed& observed) {
+  void observe_in_memory(Observed& observed, Into into) {
     for (std::size_t i = 0; i < observed.tensors.size(); ++i) {
       at::Tensor& local = observed.tensors[i];
       if (!local.defined()) continue;
@@ -320,31 +405,51 @@ class Watch {
       observed.values[i].data = local.data_ptr();
       if (!local.is_contiguous()) observed.values[i].strides = local.strides().data();
     }
-    require(lockstep_watch_observe(watch_, observed.values.data(),
-                                   static_cast<std::int64_t>(observed.values.size())));
+    require(into.in_memory(watch_, observed.values.data(),
+                           static_cast<std::int64_t>(observed.values.size())));
   }
 
-  std::int64_t number_of(const char* phase, const char* kind, const std::string& name,
-                         const at::Tensor& local, const std::string& reason) {
+  std::int64_t number_of(const char* phase, const char* kind, const Value& value,
+                         const at::Tensor& local) {
     const std::string dtype =
         local.defined() ? watch_details::dtype_name(local.scalar_type()) : std::string();
     const std::vector<std::int64_t> shape =
         local.defined() ? local.sizes().vec() : std::vector<std::int64_t>();
-    const auto [found, is_new] = numbers_.try_emplace(
-        Key(std::string(phase) + " " + kind, name, dtype + reason, shape), std::int64_t{-1});
+    const auto [found, is_new] =
+        numbers_.try_emplace(Key(std::string(phase) + " " + kind, value.of->name,
+                                 dtype + value.reason + value.replica_group, shape),
+                             std::int64_t{-1});
     if (is_new) {
-      lockstep_watch_tensor tensor = {};
-      tensor.phase = phase;
-      tensor.kind = kind;
-      tensor.name = name.c_str();
-      tensor.dtype = dtype.c_str();
-      tensor.dimensions = static_cast<std::int32_t>(shape.size());
-      tensor.local_shape = shape.data();
-      tensor.not_comparable = reason.c_str();
-      found->second = lockstep_watch_describe(watch_, &tensor);
+      found->second = described(phase, kind, value, dtype, shape);
     }
     require(found->second);
     return found->second;
+  }
+
+  /// The number of a tensor that the library does not know yet.
+  std::int64_t described(const char* phase, const char* kind, const Value& value,
+                         const std::string& dtype, const std::vector<std::int64_t>& shape) {
+    const WatchedParameter& parameter = *value.of;
+    const bool is_part = !parameter.global_shape.empty() && !dtype.empty();
+    if (is_part && (parameter.global_shape.size() != shape.size() ||
+                    parameter.offset.size() != shape.size())) {
+      throw std::runtime_error("The part of " + parameter.name + " has " +
+                               std::to_string(shape.size()) +
+                               " dimensions: give its global_shape and offset as many.");
+    }
+    lockstep_watch_tensor tensor = {};
+    tensor.phase = phase;
+    tensor.kind = kind;
+    tensor.name = parameter.name.c_str();
+    tensor.dtype = dtype.c_str();
+    tensor.dimensions = static_cast<std::int32_t>(shape.size());
+    tensor.is_summand = value.is_summand ? 1 : 0;
+    tensor.local_shape = shape.data();
+    tensor.global_shape = is_part ? parameter.global_shape.data() : nullptr;
+    tensor.offset = is_part ? parameter.offset.data() : nullptr;
+    tensor.replica_group = value.replica_group.c_str();
+    tensor.not_comparable = value.reason.c_str();
+    return lockstep_watch_describe(watch_, &tensor);
   }
 
   void require_open() const {
@@ -393,6 +498,8 @@ class Watch {
   lockstep_watch* watch_ = nullptr;  ///< null: closed, or it could not be opened
   int rank_;
   std::int64_t step_ = 0;
+  std::int64_t passes_ = 0;  ///< backward passes since then
+  bool is_in_step_ = false;
   std::int64_t agree_every_ = 0;
   std::map<Key, std::int64_t> numbers_;  ///< of the tensors
   bool is_closed_ = false;
