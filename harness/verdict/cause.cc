@@ -101,6 +101,12 @@ const Finding* reduction_of(const JobRecord& job, const Finding& parting) {
   if (parting.claim.kind != Kind::gradient) return nullptr;
   const Finding* const found = first_finding(job.results, Predicate::reduce_over_ranks);
   if (!found) return nullptr;
+  if (found->kind == FindingKind::parts_clipped_apart) {
+    // With its parts each rank scaled all that it has whole.
+    const std::size_t explained = parting.tensors.size() + found->tensors.size();
+    const bool are_all = static_cast<std::int64_t>(explained) >= parting.compared;
+    return are_all && found->step <= parting.step ? found : nullptr;
+  }
   const bool are_those = std::ranges::all_of(found->tensors, [&](const std::string& tensor) {
     return std::ranges::find(parting.tensors, tensor) != parting.tensors.end();
   });
@@ -285,6 +291,14 @@ std::string unshared_in_words(const Finding& parting, const JobRecord& job,
                      others > 0 ? fmt::format(" and {} more differ", others) : " differs");
 }
 
+/// What happened to gradients after they were reduced; empty: nothing is known.
+std::string change_in_words(const Finding& parting, const JobRecord& job) {
+  const Finding* const found = reduction_of(job, parting);
+  const bool is_change = found && (found->kind == FindingKind::changed_after_reduction ||
+                                   found->kind == FindingKind::parts_clipped_apart);
+  return is_change ? reduction_in_words(*found) : "";
+}
+
 /// What ranks that divide the model need, by what is known of their samples.
 std::string need_of_model_parts(const std::vector<std::vector<int>>& groups,
                                 const SharedSamples& samples) {
@@ -303,11 +317,12 @@ std::string apart_by_model_in_words(const Finding& parting, const JobRecord& job
   const bool is_of_it = parting.kind == FindingKind::gradients_differ && !parting.tensors.empty() &&
                         do_divide_model(parting.groups, facts.parts);
   if (!is_of_it) return "";
-  const std::string unshared = unshared_in_words(parting, job, facts);
+  std::string why = unshared_in_words(parting, job, facts);
+  if (why.empty()) why = change_in_words(parting, job);
+  if (why.empty()) why = need_of_model_parts(parting.groups, facts.samples);
   return fmt::format(
       "gradients differ between ranks that divide the model ({} of {}, from step {}): {}",
-      parting.tensors.size(), parting.compared, parting.step,
-      unshared.empty() ? need_of_model_parts(parting.groups, facts.samples) : unshared);
+      parting.tensors.size(), parting.compared, parting.step, why);
 }
 
 /// Whether ranks may train apart on purpose: no wrapper was to reduce these gradients.

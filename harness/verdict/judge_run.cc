@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -33,6 +34,7 @@
 #include "harness/verdict/not_run.h"
 #include "harness/verdict/other_kinds.h"
 #include "harness/verdict/parameter_order.h"
+#include "harness/verdict/parts_clipped_apart.h"
 #include "harness/verdict/reduction_fold.h"
 #include "harness/verdict/repetition.h"
 #include "harness/verdict/sampler_notes.h"
@@ -384,10 +386,18 @@ void add_parameter_order(JobRecord& job) {
 }
 
 /// After its other claims, since they say whether ranks differ.
-void add_reductions(ReductionFold& reductions, JobRecord& job) {
+void add_reductions(ReductionFold& reductions, const PartsClippedApart& parts, JobRecord& job) {
   auto result = reductions.result(job.results);
   job.notes = with(reductions.sums_in_words(), std::move(job.notes));
   job.notes = with(reductions.judged_in_words(), std::move(job.notes));
+  if (auto clipped = parts.fault()) {  // of the same claim, and the cause of what sums show
+    ClaimResult& violated = clipped->violated;
+    if (result) {
+      violated.comparisons += result->comparisons;
+      std::ranges::move(result->findings, std::back_inserter(violated.findings));
+    }
+    return add_fault(std::move(clipped), job);
+  }
   if (!result) return;
   Symptom symptom;
   if (!result->findings.empty()) symptom = symptom_of_reduction(result->findings[0]);
@@ -436,8 +446,10 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   CellEvidence judged = evidence_of_job(job, evidence);
   JobTables tables(judged);
   ReductionFold reductions(judged);
+  PartsClippedApart parts_clipped(judged);
   StepFolds others = tables.columns();
   others.emplace_back(reductions);
+  others.emplace_back(parts_clipped);
   UsedWeightsFold used_weights(judged);
   others.emplace_back(used_weights);
   BystanderCopies copies(job);
@@ -454,7 +466,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   add_notes_of_ranks(copies, job);
   job.notes = with(error_of_launcher_in_words(job), std::move(job.notes));
   add_parameter_order(job);
-  add_reductions(reductions, job);
+  add_reductions(reductions, parts_clipped, job);
   add_used_weights(used_weights, job);
   add_untrained(job);
   add_fault(broken_ties(job), job);

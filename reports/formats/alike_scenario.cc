@@ -58,6 +58,9 @@ std::optional<AlikeScenario> alike_of(FindingKind kind) {
   if (kind == FindingKind::divided_by_world_size) {
     return {{"averaged-twice", {"divided-by-ddp", "summed-by-hook"}}};
   }
+  if (kind == FindingKind::parts_clipped_apart) {
+    return {{"clip-by-local-shard-norm", {"norm-of-all", ""}}};
+  }
   if (kind == FindingKind::same_samples) return {{"same-batch-on-every-rank", {"divided", ""}}};
   return {};
 }

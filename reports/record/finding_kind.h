@@ -55,12 +55,14 @@ enum class FindingKind {
   same_values,
   // Weights of a job.
   other_weights_used,
-  tie_broken
+  tie_broken,
+  // Parts of a job's gradients.
+  parts_clipped_apart
 };
 
 template <>
 struct Names<FindingKind> {
-  static constexpr std::array<std::string_view, 37> values{"initial-weights-differ",
+  static constexpr std::array<std::string_view, 38> values{"initial-weights-differ",
                                                            "weights-differ",
                                                            "gradients-differ",
                                                            "buffers-differ",
@@ -96,7 +98,8 @@ struct Names<FindingKind> {
                                                            "changed-after-reduction",
                                                            "same-values",
                                                            "other-weights-used",
-                                                           "tie-broken"};
+                                                           "tie-broken",
+                                                           "parts-clipped-apart"};
 };
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
 """Trainings whose gradients are reduced rightly or wrongly, each observed into a folder of its name:
 reductions.py OUT CASE... Names of cases are words: "ddp missing adamw". The first one says who reduces: shards, and pairs
-of replicas of these, by fully_shard. "drawn 7": a healthy training that is drawn from the seed 7."""
+of replicas of these, by fully_shard, flat ones by FSDP1. "drawn 7": a healthy training that is drawn from the seed 7."""
 
 import contextlib
 import random
@@ -10,6 +10,7 @@ from torch import nn
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 STEPS = 4
@@ -97,9 +98,17 @@ class Case:
             if not is_sum and "broadcast" not in self:
                 gradient /= self.ranks
 
-    def after_reduction(self, net):
+    def after_reduction(self, model, net):
         parameters = list(net.parameters())
-        if "clip" in self:
+        if "own-clip" in self:
+            own = [getattr(parameter.grad, "_local_tensor", parameter.grad) for parameter in parameters
+                   if parameter.grad is not None]
+            norm = torch.stack([gradient.norm() for gradient in own]).norm()
+            for gradient in own:
+                gradient.mul_((0.01 / norm).clamp(max=1))
+        if "clip" in self and "flat" in self:
+            model.clip_grad_norm_(0.01)
+        elif "clip" in self:
             nn.utils.clip_grad_norm_(parameters, 0.05)
         if "clip-value" in self:
             nn.utils.clip_grad_value_(parameters, 0.001)
@@ -191,6 +200,8 @@ def train(case):
         case.register(model)
     if "compiled" in case:
         model = torch.compile(model, backend="aot_eager")
+    if "flat" in case:
+        model = FullyShardedDataParallel(net, device_id=torch.device("cpu"), use_orig_params="original" in case)
     copies = Copies(case, net)
     optimizer = optimizer_of(case, copies.stepped)
     scaler = torch.amp.GradScaler("cpu", enabled="scaler" in case)
@@ -211,7 +222,7 @@ def train(case):
             scaler.unscale_(optimizer)
             if "hand" in case:
                 case.reduce(net.parameters())
-            case.after_reduction(net)
+            case.after_reduction(model, net)
             copies.take_gradients()
             scaler.step(optimizer)
             scaler.update()

@@ -81,8 +81,8 @@ const std::vector<Planted> kWrong{
     {"ddp local-mask clip view",
      "Cause: gradients were changed on rank 2 after the backward pass"}};
 
-/// By fully_shard. Shards of a rank are on no other, so ranks differ only where there are replicas
-/// of them.
+/// By fully_shard, or FSDP1. Shards of a rank are on no other, so ranks differ only where there are
+/// replicas of them.
 const std::vector<Planted> kWrongShards{
     {"shards missing", "FAILED: gradients lack the contribution of rank 2 (8 of 8, from step 2)"},
     {"shards missing clip accumulation adamw",
@@ -112,6 +112,16 @@ const std::vector<Planted> kWrongShards{
     {"pairs replicas-later nothing",
      "FAILED: gradients were never synchronised: no backward pass reduced what ranks contributed "
      "(9 of 9, from step 2)"},
+    {"shards own-clip",
+     "FAILED: each rank clipped its parts of gradients by their own norm, 0.01, not by that of the "
+     "whole (9 of 9, from step 1)"},
+    {"pairs own-clip accumulation",
+     "FAILED: each rank clipped its parts of gradients by their own norm, 0.01, "},
+    {"flat own-clip",
+     "FAILED: each rank clipped its parts of gradients by their own norm, 0.01, not by that of the "
+     "whole (1 of 1, from step 1)"},
+    {"flat own-clip original adamw",
+     "FAILED: each rank clipped its parts of gradients by their own norm, 0.01, "},
     {"pairs within", "Cause: gradients are reduced within ranks 0,1 and within ranks 2,3 only"},
     {"pairs within recomputed clip-value accumulation",
      "Cause: gradients are reduced within ranks 0,1 and within ranks 2,3 only"}};
@@ -218,7 +228,7 @@ class RealReductions : public testing::Test {
     for (const auto* const all : {&kRight, &kRightShards}) {
       for (const char* const one : chosen(*all)) cases.push_back(fmt::format("'{}'", one));
     }
-    cases.insert(cases.end(), {"'ddp join'", "'shards rarely'"});
+    cases.insert(cases.end(), {"'ddp join'", "'shards rarely'", "'flat clip'"});
     for (const std::string& one : drawn()) cases.push_back(fmt::format("'{}'", one));
     return fmt::format("env PYTHONPATH={}/share/lockstep/python {} {} {}", LOCKSTEP_BUILD,
                        forked_ranks("reductions", 4), folder, fmt::join(cases, " "));
@@ -265,6 +275,13 @@ TEST_F(RealReductions, OfShardsAreNoFaultIfTheyAreRightOrUnknown) {
     EXPECT_EQ(status, 0) << words << "\n" << text;
     EXPECT_THAT(text, HasSubstr("with what each rank contributed: ")) << words;
   }
+}
+
+/// FSDP1 tells nothing of what ranks contribute.
+TEST_F(RealReductions, OfFlatPartsAreNoFaultIfTheyAreRight) {
+  const auto [status, text] = told_of("flat clip");
+  EXPECT_EQ(status, 0) << text;
+  EXPECT_THAT(text, HasSubstr("recorded: 4 steps of 1 parameter"));
 }
 
 /// Ranks that have no more samples contribute nothing.
