@@ -115,8 +115,9 @@ const Finding* hang_of(const JobRecord& job) {
 
 /// That ranks agree on wrong values, by what the job itself left; null: nothing shows it.
 const Finding* wrong_alone(const JobRecord& job) {
-  for (const Predicate predicate : {Predicate::reduce_over_ranks, Predicate::use_held_weights,
-                                    Predicate::are_trained, Predicate::stay_tied}) {
+  for (const Predicate predicate :
+       {Predicate::reduce_over_ranks, Predicate::use_held_weights, Predicate::are_trained,
+        Predicate::stay_tied, Predicate::update_parts_alike}) {
     if (const Finding* const found = first_finding(job.results, predicate)) return found;
   }
   return nullptr;

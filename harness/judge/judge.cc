@@ -164,6 +164,7 @@ class JudgedClaim {
       case Predicate::use_held_weights:
       case Predicate::stay_tied:
       case Predicate::have_one_order:
+      case Predicate::update_parts_alike:
         break;  // of a job, and judged after its steps (as `reduction_fold`)
       case Predicate::stay_finite:
         fold_ = fold_finiteness(cell_, claim);

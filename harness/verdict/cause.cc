@@ -1,7 +1,6 @@
 #include "harness/verdict/cause.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -11,10 +10,10 @@
 #include <vector>
 
 #include "harness/judge/wrong_values.h"
+#include "harness/verdict/other_updates.h"
 #include "harness/verdict/parameter_order.h"
 #include "harness/verdict/reduction_fold.h"
 #include "reports/base/plain_text.h"
-#include "reports/record/differing_settings.h"
 #include "reports/record/mismatch_table.h"
 
 namespace lockstep {
@@ -132,86 +131,6 @@ bool is_of_update(const JobRecord& job, const Finding& parting) {
   });
 }
 
-/// "AdamW.lr is 0.001 on rank 0 and 0.002 on rank 1".
-std::string setting_in_words(const std::string& name, const std::vector<Setting>& values) {
-  std::vector<std::string> holders;
-  for (const Setting& one : values) {
-    holders.push_back(fmt::format("{} on {}", one.value, ranks_in_words(one.ranks)));
-  }
-  return fmt::format("{} is {}", name, fmt::join(holders, " and "));
-}
-
-/// "train.py:40", or "train.py:40 on rank 0 and train.py:42 on rank 1".
-std::string places_in_words(const std::vector<Setting>& places) {
-  if (places.size() == 1) return places.front().value;
-  std::vector<std::string> all;
-  for (const Setting& one : places) {
-    all.push_back(fmt::format("{} on {}", one.value, ranks_in_words(one.ranks)));
-  }
-  return fmt::format("{}", fmt::join(all, " and "));
-}
-
-/// ", of the optimizer made at train.py:40"; empty: the line is unknown.
-std::string maker_in_words(const JobRecord& job, const std::string& optimizer) {
-  std::vector<Setting> places;
-  std::ranges::copy_if(job.optimizers, std::back_inserter(places),
-                       [&](const Setting& one) { return one.name == optimizer; });
-  return places.empty() ? "" : ", of the optimizer made at " + places_in_words(places);
-}
-
-/// "; StepLR took 0 steps on rank 1 and 5 on rank 0 up to step 6"; empty: its schedulers took as
-/// many on all.
-std::string schedules_in_words(const JobRecord& job, const std::string& optimizer) {
-  const auto first = std::ranges::find(job.schedules, optimizer, &ScheduleSteps::optimizer);
-  if (first == job.schedules.end()) return "";
-  std::vector<std::string> counts;
-  for (const ScheduleSteps& one : job.schedules) {
-    const bool is_it =
-        one.name == first->name && one.optimizer == optimizer && one.step == first->step;
-    if (!is_it) continue;
-    counts.push_back(fmt::format("{}{} on {}", one.steps, counts.empty() ? " steps" : "",
-                                 ranks_in_words(one.ranks)));
-  }
-  return fmt::format("; {} took {} up to step {}", first->name, fmt::join(counts, " and "),
-                     first->step);
-}
-
-/// "AdamW" of "AdamW group 1.lr".
-std::string optimizer_of(const std::string& setting) {
-  const std::string group = setting.substr(0, setting.rfind('.'));
-  return group.substr(0, group.find(" group "));
-}
-
-/// The hyperparameters that ranks have otherwise from `step` on, with the line that made the first
-/// optimizer of these, and how often its scheduler was stepped; empty: there are none.
-std::string other_settings(const JobRecord& job, std::int64_t step) {
-  std::map<std::string, std::vector<Setting>> differing;
-  if (step == job.steps.first) differing = differing_hyperparameters_of(job);
-  for (const SettingApart& one : job.settings_apart) {
-    if (one.step == step) differing.emplace(one.name, one.values);
-  }
-  if (differing.empty()) return "";
-  std::vector<std::string> words;
-  for (const auto& [name, values] : differing) words.push_back(setting_in_words(name, values));
-  const std::string optimizer = optimizer_of(differing.begin()->first);
-  return fmt::format("{}{}{}", fmt::join(words, "; "), maker_in_words(job, optimizer),
-                     schedules_in_words(job, optimizer));
-}
-
-/// "a gradient scaler skipped the step on rank 1 alone"; empty: all did, or none.
-std::string skipped_alone(const JobRecord& job, std::int64_t step) {
-  std::vector<int> ranks;
-  for (const StepsOfRanks& one : job.skipped_by) {
-    if (!std::ranges::binary_search(one.steps, step)) continue;
-    ranks.insert(ranks.end(), one.ranks.begin(), one.ranks.end());
-  }
-  std::ranges::sort(ranks);
-  const bool is_of_some = !ranks.empty() && static_cast<int>(ranks.size()) < training_ranks(job);
-  return is_of_some
-             ? fmt::format("a gradient scaler skipped the step on {} alone", ranks_in_words(ranks))
-             : "";
-}
-
 /// "rank 1 had joined in steps 10 to 12, and its optimizer keeps nothing of these"; empty: no rank
 /// had, up to the step before.
 std::string joined_before(const JobRecord& job, std::int64_t step) {
@@ -228,8 +147,8 @@ std::string joined_before(const JobRecord& job, std::int64_t step) {
 
 /// Adds why ranks made other updates, if that is known.
 void add_cause_of_update(const Finding& parting, JobRecord& job) {
-  std::string cause = skipped_alone(job, parting.step);
-  if (cause.empty()) cause = other_settings(job, parting.step);
+  std::string cause = skipped_in_words(job, parting.step);
+  if (cause.empty()) cause = other_settings_in_words(job, parting.step);
   if (cause.empty()) cause = joined_before(job, parting.step);
   if (!cause.empty()) job.symptom.text += ". Cause: " + cause;
 }

@@ -35,6 +35,7 @@
 #include "harness/verdict/other_kinds.h"
 #include "harness/verdict/parameter_order.h"
 #include "harness/verdict/parts_clipped_apart.h"
+#include "harness/verdict/parts_updated_apart.h"
 #include "harness/verdict/reduction_fold.h"
 #include "harness/verdict/repetition.h"
 #include "harness/verdict/sampler_notes.h"
@@ -468,6 +469,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   add_parameter_order(job);
   add_reductions(reductions, parts_clipped, job);
   add_used_weights(used_weights, job);
+  add_fault(parts_updated_apart(job, *judged.evidence), job);
   add_untrained(job);
   add_fault(broken_ties(job), job);
   add_fault(buffers_apart(job, judged), job);

@@ -83,6 +83,8 @@ std::string_view predicate_in_words(Predicate predicate) {
       return "of tied modules stay one";
     case Predicate::have_one_order:
       return "have the same order on all ranks";
+    case Predicate::update_parts_alike:
+      return "that ranks divide are updated alike";
   }
   return "";
 }
@@ -129,6 +131,10 @@ Claim use_held_weights() {
 Claim stay_tied() { return {Predicate::stay_tied, Kind::parameter, Phase::post_step}; }
 
 Claim have_one_order() { return {Predicate::have_one_order, Kind::parameter, Phase::post_step}; }
+
+Claim update_parts_alike() {
+  return {Predicate::update_parts_alike, Kind::parameter, Phase::post_step};
+}
 
 Claim ranks_finish() { return {Predicate::ranks_finish, std::nullopt, std::nullopt}; }
 

@@ -76,16 +76,17 @@ enum class Predicate {
   differ_across_ranks,
   use_held_weights,
   stay_tied,
-  have_one_order
+  have_one_order,
+  update_parts_alike
 };
 
 template <>
 struct Names<Predicate> {
-  static constexpr std::array<std::string_view, 14> values{
+  static constexpr std::array<std::string_view, 15> values{
       "agree_across_ranks", "equal_reference",    "ranks_finish",        "at_most_reference",
       "collectives_match",  "agree_periodically", "stay_finite",         "divide_samples",
       "reduce_over_ranks",  "are_trained",        "differ_across_ranks", "use_held_weights",
-      "stay_tied",          "have_one_order"};
+      "stay_tied",          "have_one_order",     "update_parts_alike"};
 };
 
 /// A statement that is true of a correct program.
@@ -135,6 +136,9 @@ Claim stay_tied();
 
 /// Wrappers that pair parameters of ranks by their places find them in the same order on all.
 Claim have_one_order();
+
+/// Ranks that hold parts of a parameter update them alike.
+Claim update_parts_alike();
 
 /// Every rank runs to its end: none raises, exits early, is killed or hangs.
 Claim ranks_finish();

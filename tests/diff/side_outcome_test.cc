@@ -82,7 +82,8 @@ JobRecord agreeing_with(const Claim& claim, const std::string& sentence) {
 }
 
 TEST(SideOutcome, IsWrongIfTheJobItselfShowsSo) {
-  for (const Claim& claim : {reduce_over_ranks(), are_trained(), use_held_weights(), stay_tied()}) {
+  for (const Claim& claim : {reduce_over_ranks(), are_trained(), use_held_weights(), stay_tied(),
+                             update_parts_alike()}) {
     const ComparedSide side = side_of(agreeing_with(claim, "gradients lack those of rank 1."));
     EXPECT_EQ(side.outcome, SideOutcome::wrong);
     EXPECT_EQ(side.fault->sentence, "gradients lack those of rank 1.");

@@ -122,6 +122,13 @@ const std::vector<Planted> kWrongShards{
      "whole (1 of 1, from step 1)"},
     {"flat own-clip original adamw",
      "FAILED: each rank clipped its parts of gradients by their own norm, 0.01, "},
+    {"shards own-lr adamw",
+     "FAILED: ranks updated their parts of parameters apart (9 of 9, from step 1). Cause: AdamW.lr "
+     "is 0.01 on ranks 0,2,3 and 0.02 on rank 1, of the optimizer made at reductions.py:"},
+    {"flat own-skip scaler",
+     "FAILED: ranks updated their parts of parameters apart (1 of 1, from step 3). Cause: a "
+     "gradient "
+     "scaler skipped the step on rank 2 alone"},
     {"pairs within", "Cause: gradients are reduced within ranks 0,1 and within ranks 2,3 only"},
     {"pairs within recomputed clip-value accumulation",
      "Cause: gradients are reduced within ranks 0,1 and within ranks 2,3 only"}};
@@ -228,7 +235,7 @@ class RealReductions : public testing::Test {
     for (const auto* const all : {&kRight, &kRightShards}) {
       for (const char* const one : chosen(*all)) cases.push_back(fmt::format("'{}'", one));
     }
-    cases.insert(cases.end(), {"'ddp join'", "'shards rarely'", "'flat clip'"});
+    cases.insert(cases.end(), {"'ddp join'", "'shards rarely'", "'flat clip scaler'"});
     for (const std::string& one : drawn()) cases.push_back(fmt::format("'{}'", one));
     return fmt::format("env PYTHONPATH={}/share/lockstep/python {} {} {}", LOCKSTEP_BUILD,
                        forked_ranks("reductions", 4), folder, fmt::join(cases, " "));
@@ -279,7 +286,7 @@ TEST_F(RealReductions, OfShardsAreNoFaultIfTheyAreRightOrUnknown) {
 
 /// FSDP1 tells nothing of what ranks contribute.
 TEST_F(RealReductions, OfFlatPartsAreNoFaultIfTheyAreRight) {
-  const auto [status, text] = told_of("flat clip");
+  const auto [status, text] = told_of("flat clip scaler");
   EXPECT_EQ(status, 0) << text;
   EXPECT_THAT(text, HasSubstr("recorded: 4 steps of 1 parameter"));
 }
