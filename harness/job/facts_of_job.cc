@@ -180,6 +180,32 @@ std::vector<BrokenTie> broken_ties_in(const std::map<int, RankFacts>& facts) {
   return all;
 }
 
+/// By wrapper and place, of parameters that several ranks have divided.
+std::vector<DividedApart> divided_apart_in(const std::map<int, RankFacts>& facts) {
+  using Parameter = std::pair<std::int64_t, std::string>;  // the call, and a name
+  std::map<Parameter, std::set<std::string>> digests;
+  std::map<std::pair<std::string, std::string>, std::vector<Parameter>> shared;  // by place
+  for (const auto& [rank, one] : facts) {
+    for (const DividedParameters& own : one.divided) {
+      for (std::size_t i = 0; i < own.parameters.size(); ++i) {
+        const Parameter parameter(own.number, own.parameters[i]);
+        const auto [found, is_first] = digests.try_emplace(parameter);
+        found->second.insert(own.digests[i]);
+        if (is_first) shared[{own.wrapper, own.place}].push_back(parameter);
+      }
+    }
+  }
+  std::vector<DividedApart> all;
+  for (const auto& [where, parameters] : shared) {
+    DividedApart apart{where.first, where.second, static_cast<std::int64_t>(parameters.size()), {}};
+    for (const Parameter& one : parameters) {
+      if (digests.at(one).size() > 1) apart.parameters.push_back(one.second);
+    }
+    if (!apart.parameters.empty()) all.push_back(std::move(apart));
+  }
+  return all;
+}
+
 std::vector<PairedParameters> parameter_orders_in(const std::map<int, RankFacts>& facts) {
   std::vector<PairedParameters> all;
   for (const auto& [rank, one] : facts) {
@@ -335,6 +361,7 @@ void take_facts(JobRecord& job, const std::map<int, RankFacts>& facts) {
   job.joined = joined_in(facts);
   job.untrained = untrained_in(facts);
   job.broken_ties = broken_ties_in(facts);
+  job.divided_apart = divided_apart_in(facts);
   job.parameter_orders = parameter_orders_in(facts);
   job.written_by = written_by_in(facts);
   job.schedules = schedules_in(facts);

@@ -99,6 +99,8 @@ void add_machine(const fs::path& folder, const JobRecord& other, JobRecord& job)
   add_facts(other.joined, job.joined);
   add_facts(other.untrained, job.untrained);
   add_facts(other.broken_ties, job.broken_ties);
+  job.divided_apart.insert(job.divided_apart.end(), other.divided_apart.begin(),
+                           other.divided_apart.end());
   add_facts(other.parameter_orders, job.parameter_orders);
   add_facts(other.written_by, job.written_by);
   add_facts(other.optimizers, job.optimizers);

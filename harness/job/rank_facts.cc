@@ -103,6 +103,22 @@ std::vector<BrokenTie> broken_ties_in(const nlohmann::json& rows) {
   return ties;
 }
 
+std::vector<DividedParameters> divided_in(const nlohmann::json& rows) {
+  std::vector<DividedParameters> divided;
+  for (const nlohmann::json& row : rows) {
+    DividedParameters& one = divided.emplace_back();
+    one.wrapper = row.at("wrapper");
+    one.place = mask_secrets(row.at("place").get<std::string>());
+    one.number = whole_number<std::int64_t>(row, "number");
+    one.parameters = row.at("parameters");
+    one.digests = row.at("digests");
+    if (one.parameters.size() != one.digests.size()) {
+      throw std::invalid_argument("as many digests as parameters");
+    }
+  }
+  return divided;
+}
+
 std::vector<PairedParameters> parameter_orders_in(const nlohmann::json& rows) {
   std::vector<PairedParameters> orders;
   for (const nlohmann::json& row : rows) {
@@ -250,6 +266,7 @@ RankFacts facts_in(const nlohmann::json& json) {
       .joined = joined_in(json.value("joined", nlohmann::json::array())),
       .untrained = untrained_in(json.value("untrained", nlohmann::json::array())),
       .broken_ties = broken_ties_in(json.value("broken_ties", nlohmann::json::array())),
+      .divided = divided_in(json.value("divided", nlohmann::json::array())),
       .parameter_orders =
           parameter_orders_in(json.value("parameter_orders", nlohmann::json::array())),
       .schedules = schedules_in(json.value("schedules", nlohmann::json::array())),

@@ -50,6 +50,15 @@ struct ReducedMetric {
   std::int64_t step = 0;  ///< the last one before; 0: none
 };
 
+/// Parameters that a wrapper has divided, with digests of the whole ones that the rank had.
+struct DividedParameters {
+  std::string wrapper;
+  std::string place;
+  std::int64_t number = 0;  ///< of the call that divided them, the same on all ranks
+  std::vector<std::string> parameters;
+  std::vector<std::string> digests;  ///< one each
+};
+
 /// What the hook of a rank knows apart from tensors: `rank-N.watch.json` in the job's folder.
 struct RankFacts {
   int world_size = 0;
@@ -78,6 +87,7 @@ struct RankFacts {
   std::vector<JoinedRanks> joined = {};                 ///< without ranks
   std::vector<Untrained> untrained = {};                ///< without ranks
   std::vector<BrokenTie> broken_ties = {};              ///< without ranks
+  std::vector<DividedParameters> divided = {};          ///< as they are at the first step
   std::vector<PairedParameters> parameter_orders = {};  ///< without ranks
   std::vector<ScheduleSteps> schedules = {};            ///< without ranks
   std::vector<DeviceUse> devices = {};                  ///< without ranks

@@ -24,6 +24,7 @@
 #include "harness/verdict/cost.h"
 #include "harness/verdict/coverage.h"
 #include "harness/verdict/device_notes.h"
+#include "harness/verdict/divided_apart.h"
 #include "harness/verdict/evidence_of_run.h"
 #include "harness/verdict/expectation.h"
 #include "harness/verdict/frozen_parameters.h"
@@ -482,6 +483,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) 
   add_shared_samples(samples, job);
   job.notes = with(samples_of_parts_in_words(samples, parts), std::move(job.notes));
   add_frozen(job);
+  job.notes = with(divided_apart_in_words(job), std::move(job.notes));
   find_cause(job,
              {step_behind(*judged.evidence, job.results), written_apart(*judged.evidence, job),
               again ? again->period : 0, std::move(parts), std::move(samples), judged.unshared});

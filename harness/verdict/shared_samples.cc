@@ -16,7 +16,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::size_t kMostSteps = 8;
+constexpr std::size_t kMostStepsRead = 8;
 constexpr std::size_t kFewestBatches = 4;
 
 /// What a rank saw in a step: by input, the samples of all micro-batches.
@@ -49,7 +49,7 @@ class Seen {
   explicit Seen(const StepReader& evidence)
       : ranks_(static_cast<std::size_t>(evidence.processes())) {
     for (const std::int64_t number : evidence.steps()) {
-      if (steps_.size() == kMostSteps) break;
+      if (steps_.size() == kMostStepsRead) break;
       add(*evidence.at(number));
     }
   }

@@ -447,6 +447,13 @@ struct Fields<BrokenTie> {
 };
 
 template <>
+struct Fields<DividedApart> {
+  static constexpr auto list = std::tuple(
+      field("wrapper", &DividedApart::wrapper), field("place", &DividedApart::place),
+      field("compared", &DividedApart::compared), field("parameters", &DividedApart::parameters));
+};
+
+template <>
 struct Fields<ScheduleSteps> {
   static constexpr auto list =
       std::tuple(field("name", &ScheduleSteps::name), field("optimizer", &ScheduleSteps::optimizer),
@@ -533,6 +540,7 @@ struct Fields<JobRecord> {
           field("skipped_by", &JobRecord::skipped_by), field("unreduced", &JobRecord::unreduced),
           field("last_calls", &JobRecord::last_calls), field("joined", &JobRecord::joined),
           field("untrained", &JobRecord::untrained), field("broken_ties", &JobRecord::broken_ties),
+          field("divided_apart", &JobRecord::divided_apart),
           field("parameter_orders", &JobRecord::parameter_orders),
           field("written_by", &JobRecord::written_by), field("optimizers", &JobRecord::optimizers),
           field("schedules", &JobRecord::schedules), field("devices", &JobRecord::devices),

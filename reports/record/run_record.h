@@ -271,6 +271,17 @@ struct BrokenTie {
   bool operator==(const BrokenTie&) const = default;
 };
 
+/// Parameters that ranks did not have alike when a wrapper divided them, and that nothing has
+/// written since: each keeps a part of its own.
+struct DividedApart {
+  std::string wrapper;                  ///< "fully_shard" or "FSDP"
+  std::string place;                    ///< that called it: "train.py:12"; empty: unknown
+  std::int64_t compared = 0;            ///< parameters that were divided there
+  std::vector<std::string> parameters;  ///< of these, in the order of the model
+
+  bool operator==(const DividedApart&) const = default;
+};
+
 /// How often a scheduler of learning rates was stepped.
 struct ScheduleSteps {
   std::string name;       ///< type of the scheduler: "StepLR"
@@ -431,6 +442,7 @@ struct JobRecord : Execution {
   std::vector<JoinedRanks> joined = {};  ///< by their steps; empty: none, as far as known
   std::vector<Untrained> untrained = {};
   std::vector<BrokenTie> broken_ties = {};  ///< seen with `--modules` only
+  std::vector<DividedApart> divided_apart = {};
   std::vector<PairedParameters> parameter_orders = {};
   /// The first of `written_before`, by the ranks that wrote before them.
   std::vector<StepsOfRanks> written_by = {};

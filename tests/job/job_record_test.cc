@@ -167,6 +167,19 @@ TEST(FactsOfRanks, AboutBrokenTiesHoldWhereAllRanksSawThem) {
             (std::vector<BrokenTie>{{4, {0, 1}, {"a", "b"}}}));
 }
 
+TEST(FactsOfRanks, AboutParametersThatWereNotAlikeWhenTheyWereDivided) {
+  const auto fact = [](int number, const char* first, const char* second) {
+    return fmt::format(R"("divided": [{{"wrapper": "FSDP", "place": "a.py:3", "number": {}, )"
+                       R"("parameters": ["w", "b"], "digests": ["{}", "{}"]}}])",
+                       number, first, second);
+  };
+  const JobRecord job = job_with({fact(0, "12", "00"), fact(0, "34", "00"), fact(0, "12", "00")});
+  EXPECT_EQ(job.divided_apart, (std::vector<DividedApart>{{"FSDP", "a.py:3", 2, {"w"}}}));
+  EXPECT_TRUE(job_with({fact(0, "12", "00"), fact(0, "12", "00")}).divided_apart.empty());
+  EXPECT_TRUE(job_with({fact(0, "12", "00"), fact(1, "34", "11")}).divided_apart.empty())
+      << "of other calls";
+}
+
 TEST(FactsOfRanks, AboutDevicesAndMemory) {
   const auto fact = [](int gpu, int bytes) {
     return fmt::format(

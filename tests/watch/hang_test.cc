@@ -163,6 +163,16 @@ const std::vector<Hang>& hangs() {
         "allreduce float [4] at hanging_training.py:",
         "rank 1 calls allreduce float [400000] at hanging_training.py:",
         "aborted at its all_reduce in main (hanging_training.py:"}},
+      {"shapes_before_the_first_step",
+       "shapes_at_first",
+       "ddp",
+       "",
+       1,
+       {"FAILED: ranks disagree on the size of collective 5 of the group world in step 1: rank 0 "
+        "calls "
+        "allreduce float [4] at hanging_training.py:",
+        "rank 1 calls allreduce float [400000] at hanging_training.py:",
+        "aborted at its all_reduce in main (hanging_training.py:"}},
       {"branch_of_one_rank",
        "branch",
        "by_hand",

@@ -83,7 +83,7 @@ def main():
             os.kill(os.getpid(), signal.SIGSTOP)
         if HANG == "killed" and RANK == 1 and step == 3:
             os.kill(os.getpid(), signal.SIGKILL)
-        if HANG == "shapes" and step == 3:
+        if step == {"shapes": 3, "shapes_at_first": 1}.get(HANG):
             dist.all_reduce(torch.ones(4 if RANK == 0 else 400000))
         if HANG == "root" and step == 3:
             dist.broadcast(torch.ones(4), src=RANK)  # each rank is the root

@@ -179,7 +179,7 @@ class Copies:
 
 
 def train(case):
-    torch.manual_seed(0)
+    torch.manual_seed(case.rank if "own-seed" in case else 0)
     net = Net()
     if "bfloat16" in case or "copies" in case:
         net = net.to(torch.bfloat16)
@@ -204,6 +204,8 @@ def train(case):
         model = FullyShardedDataParallel(net, device_id=torch.device("cpu"), use_orig_params="original" in case)
     copies = Copies(case, net)
     optimizer = optimizer_of(case, copies.stepped)
+    probe = nn.Linear(4, 2)  # which rank 0 trains beside, by its own learning rate
+    beside = torch.optim.SGD(probe.parameters(), 0.5) if "own-probe" in case and case.rank == 0 else None
     scaler = torch.amp.GradScaler("cpu", enabled="scaler" in case)
     passes = 3 if "accumulation" in case else 1
     joined = model.join() if "join" in case else contextlib.nullcontext()
@@ -221,6 +223,9 @@ def train(case):
                     scaler.scale(loss).backward()
             if "own-skip" in case and case.rank == 2 and step == 3:
                 next(net.parameters()).grad.view(-1)[0] = float("inf")
+            if beside is not None:
+                probe(torch.ones(4)).sum().backward()
+                beside.step()
             scaler.unscale_(optimizer)
             if "hand" in case:
                 case.reduce(net.parameters())

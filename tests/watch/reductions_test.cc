@@ -235,7 +235,8 @@ class RealReductions : public testing::Test {
     for (const auto* const all : {&kRight, &kRightShards}) {
       for (const char* const one : chosen(*all)) cases.push_back(fmt::format("'{}'", one));
     }
-    cases.insert(cases.end(), {"'ddp join'", "'shards rarely'", "'flat clip scaler'"});
+    cases.insert(cases.end(), {"'ddp join'", "'shards rarely'", "'flat clip scaler'",
+                               "'flat own-seed'", "'shards own-seed'", "'shards own-probe'"});
     for (const std::string& one : drawn()) cases.push_back(fmt::format("'{}'", one));
     return fmt::format("env PYTHONPATH={}/share/lockstep/python {} {} {}", LOCKSTEP_BUILD,
                        forked_ranks("reductions", 4), folder, fmt::join(cases, " "));
@@ -289,6 +290,28 @@ TEST_F(RealReductions, OfFlatPartsAreNoFaultIfTheyAreRight) {
   const auto [status, text] = told_of("flat clip scaler");
   EXPECT_EQ(status, 0) << text;
   EXPECT_THAT(text, HasSubstr("recorded: 4 steps of 1 parameter"));
+}
+
+/// Weights that are drawn at random may be so.
+TEST_F(RealReductions, OfModelsThatWereOthersWhenTheyWereDividedAreNoFault) {
+  for (const char* const words : {"flat own-seed", "shards own-seed"}) {
+    const auto [status, text] = told_of(words);
+    EXPECT_EQ(status, 0) << text;
+    const char* const wrapper = words[0] == 'f' ? "FSDP" : "fully_shard";
+    EXPECT_THAT(text, HasSubstr(fmt::format("when {} divided them, at reduc", wrapper)));
+    EXPECT_THAT(text, HasSubstr("note: initial weights differed between ranks ("));
+    EXPECT_THAT(text, HasSubstr("such as first.weight)"));
+  }
+  for (const char* const words : {"flat clip scaler", "shards"}) {
+    EXPECT_THAT(told_of(words).text, Not(HasSubstr("initial weights differed"))) << words;
+  }
+}
+
+/// An optimizer of one rank alone may have other settings.
+TEST_F(RealReductions, OfRanksWithAnotherOptimizerAreNoFault) {
+  const auto [status, text] = told_of("shards own-probe");
+  EXPECT_EQ(status, 3) << text;
+  EXPECT_THAT(text, HasSubstr("ranks differ in SGD.lr"));
 }
 
 /// Ranks that have no more samples contribute nothing.

@@ -4,7 +4,7 @@ import atexit
 import functools
 import os
 
-from _lockstep import _settings, _stalls
+from _lockstep import _divided, _settings, _stalls
 from _lockstep._metrics import note_reductions
 from _lockstep._optimizers import note_made as note_optimizer
 from _lockstep._process import at_end, has_joined
@@ -197,6 +197,17 @@ def on_wrapper_module(module):
             note_made(self, kwargs.get("init_sync", True))
 
     module.DistributedDataParallel.__init__ = __init__
+
+
+def on_divided_module(module):
+    """A module of FSDP was imported: nothing else sees the parameters of a rank before they are divided."""
+    if not _is_first(module.__name__):
+        return
+    for owner, name, around in (("FSDPParam", "_init_sharded_param", _divided.around_parameter),
+                                ("FlatParamHandle", "shard", _divided.around_flat)):
+        divide = getattr(getattr(module, owner, None), name, None)
+        if divide is not None:
+            setattr(getattr(module, owner), name, functools.wraps(divide)(around(divide)))
 
 
 def on_sampler_module(module):

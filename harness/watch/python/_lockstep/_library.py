@@ -128,6 +128,21 @@ def digester():
     return digest
 
 
+class Termination:
+    """Of this process, by an exception of C++ that nobody catches: from now on it waits for `allow`, or two seconds."""
+
+    def __init__(self):
+        self._library = _load()
+        self._library.lockstep_watch_delay_termination()
+
+    def is_near(self):
+        """Whether it waits."""
+        return self._library.lockstep_watch_is_terminating() == 1
+
+    def allow(self):
+        self._library.lockstep_watch_allow_termination()
+
+
 class Watch:
     """The files of this rank. Every method raises Failure if the library refuses the call."""
 
@@ -211,17 +226,6 @@ class Watch:
     def give_up(self, why):
         """Notes why this rank is no longer observed, which needs no more space."""
         self._require(self._library.lockstep_watch_give_up(self._watch, why.encode(errors="replace")))
-
-    def delay_termination(self):
-        """An exception that nobody catches ends this process only after `allow_termination`, or two seconds."""
-        self._library.lockstep_watch_delay_termination()
-
-    def is_terminating(self):
-        """Whether it waits for that."""
-        return self._library.lockstep_watch_is_terminating() == 1
-
-    def allow_termination(self):
-        self._library.lockstep_watch_allow_termination()
 
     def close(self):
         watch, self._watch = self._watch, None

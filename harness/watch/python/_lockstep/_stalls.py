@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 
-from _lockstep import _files, _settings
+from _lockstep import _files, _library, _settings
 from _lockstep._machines import machine, ranks_of_machine, rendezvous
 from _lockstep._own_file import OwnFile
 from _lockstep._process import at_end, has_joined, is_child, peak_bytes, rank_and_world
@@ -23,6 +23,7 @@ from _lockstep._start import say
 from _lockstep._traffic import counts_of_groups, groups_of_process
 
 _POLL_S = 0.25
+_POLLS_OF_OTHERS = 3  # in which they have looked whether a rank aborts
 _COUNTED = 8  # groups
 _PROGRESS = struct.Struct("<%dQ" % (13 + _COUNTED))
 _MACHINE = 11 + _COUNTED  # its place among them
@@ -325,6 +326,14 @@ def is_counted_elsewhere(folder, rank):
     return _is_taken(_path_of(folder, rank))
 
 
+def _termination():
+    """None: nothing delays it. The watch of a rank says why, once it opens."""
+    try:
+        return _library.Termination()
+    except (_library.Failure, OSError):
+        return None
+
+
 class Progress:
     """The file in which a rank counts, and the thread that answers its watch."""
 
@@ -343,7 +352,9 @@ class Progress:
         self._machine = machine()
         self._has_said = False
         self._folder = _settings.current.folder
-        self._library = None  # which delays the end of this process by an abort
+        self._aborted = os.path.join(self._folder, "watch.aborted")  # a rank is about to abort
+        self._has_seen_abort = False
+        self._termination = _termination()
         threading.Thread(target=self._run, name="lockstep", daemon=True).start()
 
     def step(self, number, counts):
@@ -356,7 +367,8 @@ class Progress:
         self._write(counts)
 
     def _open_early(self):
-        """Before the thread does: a watch that switches the observation has to know how far the ranks are."""
+        """Before the thread does: a watch that switches the observation has to know how far the ranks are, and an error
+        may end this rank at once."""
         try:
             if has_joined():
                 self._open()
@@ -369,14 +381,11 @@ class Progress:
             self._is_ended = True
             self._write()
 
-    def note_aborts(self, library):
-        """Where an abort is about to end this process, notes its collectives before. `library`: a Watch."""
-        library.delay_termination()
-        self._library = library
-
     def note_end(self, is_abort=False):
         """An error ends this rank: notes its collectives, since another rank may have aborted in one. Returns the
         last one in words; "": there is none, or this torch does not record it."""
+        if self._file is None:
+            self._open_early()
         if self._file is None or self._pid != os.getpid():
             return ""
         report = _report(self._rank, self._world, 0, self._marks, self._standing.seconds())
@@ -394,13 +403,14 @@ class Progress:
                 if control is None:
                     return
                 time.sleep(_POLL_S)
-                if self._library is not None and self._library.is_terminating():
+                if self._termination is not None and self._termination.is_near():
                     self._note_abort()
                 if self._file is None:
                     self._open()
                 if self._file is None:
                     continue
                 self._write()
+                self._look_at_others()
                 self._standing.look()
                 asked = control.read(_REQUEST.size, _ASKED)
                 if len(asked) == _REQUEST.size and _REQUEST.unpack(asked)[0] != self._answered:
@@ -483,10 +493,19 @@ class Progress:
         self._write()
 
     def _note_abort(self):
+        """The other ranks note their collectives, too, while they still live: a launcher may end them at once."""
         try:
             self.note_end(is_abort=True)
+            with _files.opened(self._aborted, "a"):
+                self._has_seen_abort = True
+            time.sleep(_POLLS_OF_OTHERS * _POLL_S)
         finally:
-            self._library.allow_termination()
+            self._termination.allow()
+
+    def _look_at_others(self):
+        if not self._has_seen_abort and os.path.exists(self._aborted):
+            self._has_seen_abort = True
+            self.note_end()
 
     def _write_report(self, name, report):
         path = os.path.join(self._folder, name % self._rank)

@@ -14,6 +14,7 @@ from _lockstep._buffers import LastBuffers
 from _lockstep._calls import LastCalls
 from _lockstep._contributions import Contributions, is_due
 from _lockstep._data import Data
+from _lockstep._divided import Divided
 from _lockstep._execution import Execution
 from _lockstep._frozen import Frozen
 from _lockstep._joins import Joins
@@ -97,6 +98,7 @@ class Watcher:
         self._parent = 0  # process, when the observation began
         self._execution = Execution(torch, self._settings.sources)
         self._end_facts = _stalls.facts_of_error(None)
+        self._seen_error = None  # the exception that these are of
         self._unnoted = ""  # why this rank is no longer observed, until that is on record
         self._says_copies = settings.keeps_before
         self._copied = 0  # bytes of the values of the first step
@@ -115,6 +117,7 @@ class Watcher:
         self._last_buffers = LastBuffers(torch)
         self._untrained_seen = 0  # the step after which these were looked at last
         self._ties = Ties(torch)
+        self._divided = Divided()
         self._orders_of_parameters = Orders(torch)
         self._schedules = _configuration.Schedules()
         self._samplers = Samplers()
@@ -580,6 +583,7 @@ class Watcher:
             self._untrained.look(self._step, self._optimizers.living())
             self._ties.look(self._step, self._optimizers.parameters)
             self._orders_of_parameters.look()
+            self._divided.look(self._step, self._optimizers.parameters)
             self._schedules.look(self._step, self._optimizers.living())
         if is_looked_at or self._has_new_precision:
             self._has_new_precision = False
@@ -686,8 +690,6 @@ class Watcher:
         if not self._settings.is_created and was_observed(self._settings.folder, rank):
             note_elsewhere(self._settings.folder, rank)
         self._watch = _library.Watch(self._settings, rank, world)
-        if _stalls.progress is not None:
-            _stalls.progress.note_aborts(self._watch)
         self._steps = ObservedSteps(self._settings, self._watch, lambda: self._note())
         self._watch.use_threads(threads_of(self._settings.threads, self._torch, rank, world))
         self._process_configuration = _configuration.of_process(self._torch)
@@ -716,6 +718,7 @@ class Watcher:
                  "precisions": self._precisions.facts(),
                  "unreduced": self._wrappers.facts(), "last_calls": self._last_calls.facts(),
                  "joined": self._joins.facts(), "untrained": self._untrained.facts(),
+                 "divided": self._divided.facts(),
                  "broken_ties": self._ties.facts(), "parameter_orders": self._orders_of_parameters.facts(),
                  "schedules": self._schedules.facts(), "optimizers": self._optimizers.places,
                  "samplers": self._samplers.facts(), "frozen": self._frozen.facts() + self._last_buffers.facts(),
@@ -786,6 +789,7 @@ class Watcher:
         if error is None:
             self.leave_world()
         elif not self._is_off and has_joined():
+            self._see_error(error)
             self._attempt(self._open)
         self._attempt(self.pause, error)
 
@@ -814,13 +818,19 @@ class Watcher:
             self.pause()
         self.__init__(self._torch)
 
+    def _see_error(self, error):
+        """At once: a launcher may end this rank as soon as another one has failed."""
+        if error is not None and error is not self._seen_error:
+            self._seen_error = error
+            self._end_facts = _stalls.facts_of_error(error)
+
     def _end(self, error):
+        self._see_error(error)
         if self._world > 1:
             self._last_calls.read_at_end(self._world, with_lines=error is not None or self._watch.keeps())
             self._schedules.look(self._step, self._optimizers.living())
         if error is None:
             self._look_at_untrained()
-        self._end_facts = _stalls.facts_of_error(error)
         self._note()
         self._execution.write(self._settings.folder, self._rank, True)
         self._watch.end(None if error is None else
