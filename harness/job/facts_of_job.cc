@@ -180,30 +180,44 @@ std::vector<BrokenTie> broken_ties_in(const std::map<int, RankFacts>& facts) {
   return all;
 }
 
-/// By wrapper and place, of parameters that several ranks have divided.
-std::vector<DividedApart> divided_apart_in(const std::map<int, RankFacts>& facts) {
-  using Parameter = std::pair<std::int64_t, std::string>;  // the call, and a name
-  std::map<Parameter, std::set<std::string>> digests;
-  std::map<std::pair<std::string, std::string>, std::vector<Parameter>> shared;  // by place
-  for (const auto& [rank, one] : facts) {
-    for (const DividedParameters& own : one.divided) {
-      for (std::size_t i = 0; i < own.parameters.size(); ++i) {
-        const Parameter parameter(own.number, own.parameters[i]);
-        const auto [found, is_first] = digests.try_emplace(parameter);
-        found->second.insert(own.digests[i]);
-        if (is_first) shared[{own.wrapper, own.place}].push_back(parameter);
+/// Parameters that ranks have divided.
+class Divisions {
+ public:
+  void add(const DividedParameters& own) {
+    for (std::size_t i = 0; i < own.parameters.size(); ++i) {
+      const Parameter parameter(own.number, own.parameters[i]);
+      const auto [found, is_first] = digests_.try_emplace(parameter);
+      found->second.insert(own.digests[i]);
+      if (is_first) by_place_[{own.wrapper, own.place}].push_back(parameter);
+    }
+  }
+
+  /// Those of which ranks had other wholes, by wrapper and place.
+  std::vector<DividedApart> apart() const {
+    std::vector<DividedApart> all;
+    for (const auto& [where, parameters] : by_place_) {
+      DividedApart one{where.first, where.second, static_cast<std::int64_t>(parameters.size()), {}};
+      for (const Parameter& parameter : parameters) {
+        if (digests_.at(parameter).size() > 1) one.parameters.push_back(parameter.second);
       }
+      if (!one.parameters.empty()) all.push_back(std::move(one));
     }
+    return all;
   }
-  std::vector<DividedApart> all;
-  for (const auto& [where, parameters] : shared) {
-    DividedApart apart{where.first, where.second, static_cast<std::int64_t>(parameters.size()), {}};
-    for (const Parameter& one : parameters) {
-      if (digests.at(one).size() > 1) apart.parameters.push_back(one.second);
-    }
-    if (!apart.parameters.empty()) all.push_back(std::move(apart));
+
+ private:
+  using Parameter = std::pair<std::int64_t, std::string>;  ///< the call, and a name
+
+  std::map<Parameter, std::set<std::string>> digests_;
+  std::map<std::pair<std::string, std::string>, std::vector<Parameter>> by_place_;
+};
+
+std::vector<DividedApart> divided_apart_in(const std::map<int, RankFacts>& facts) {
+  Divisions divisions;
+  for (const auto& [rank, one] : facts) {
+    for (const DividedParameters& own : one.divided) divisions.add(own);
   }
-  return all;
+  return divisions.apart();
 }
 
 std::vector<PairedParameters> parameter_orders_in(const std::map<int, RankFacts>& facts) {

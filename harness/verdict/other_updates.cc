@@ -71,6 +71,8 @@ std::map<std::string, std::vector<Setting>> other_settings(const JobRecord& job,
   for (const SettingApart& one : job.settings_apart) {
     if (one.step == step) differing.emplace(one.name, one.values);
   }
+  // Of a schedule, which begins by it: no update has it.
+  std::erase_if(differing, [](const auto& one) { return one.first.ends_with(".initial_lr"); });
   return differing;
 }
 

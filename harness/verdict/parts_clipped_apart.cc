@@ -12,7 +12,7 @@
 #include "harness/judge/evidence/observations.h"
 #include "harness/record/dtype.h"
 #include "harness/record/shard_runs.h"
-#include "reports/base/plain_text.h"
+#include "reports/record/mismatch_table.h"
 
 namespace lockstep {
 
@@ -102,31 +102,35 @@ PartsClippedApart::PartsClippedApart(const CellEvidence& cell) {
   steps_.insert(some.begin(), some.end());
 }
 
+std::optional<PartsClippedApart::Own> PartsClippedApart::own_of(std::span<const Observation> rows,
+                                                                Squares& squares) {
+  Own own;
+  double square = 0, largest = 0;
+  std::size_t count = 0;
+  for (const Observation& row : rows) {
+    if (!is_gradient(row) || is_undefined(row)) continue;
+    if (!is_known(row)) return std::nullopt;
+    const double of_row = row.statistics.norm * row.statistics.norm;
+    square += of_row;
+    largest += largest_norm(row) * largest_norm(row);
+    squares.try_emplace({row.name, row.offset}, of_row);
+    const std::size_t place = 2 * (count++ % (own.extremes.size() / 2));
+    own.extremes.at(place) += number_of(row.statistics.minimum);
+    own.extremes.at(place + 1) += number_of(row.statistics.maximum);
+  }
+  own.norm = std::sqrt(square);
+  own.are_alike = square >= kAlikeElements * largest;
+  return own;
+}
+
 void PartsClippedApart::see(const StepView& step) {
   if (!wants(step.number())) return;
   OwnOfRanks owns;
-  std::map<std::pair<std::string, Shape>, double> squares;  // of each part, by name and offset
+  Squares squares;
   for (int rank = 0; rank < step.processes(); ++rank) {
-    Own own;
-    double square = 0, largest = 0;
-    std::size_t rows = 0;
-    bool is_whole_known = true;
-    for (const Observation& row : step.observations(rank)) {
-      if (!is_gradient(row) || is_undefined(row)) continue;
-      is_whole_known = is_known(row);
-      if (!is_whole_known) break;
-      const double norm = row.statistics.norm;
-      square += norm * norm;
-      largest += largest_norm(row) * largest_norm(row);
-      const std::size_t place = 2 * (rows++ % (own.extremes.size() / 2));
-      own.extremes.at(place) += number_of(row.statistics.minimum);
-      own.extremes.at(place + 1) += number_of(row.statistics.maximum);
-      squares.try_emplace({row.name, row.offset}, norm * norm);
-    }
-    if (!is_whole_known) return;
-    if (square >= kAlikeElements * largest) continue;
-    own.norm = std::sqrt(square);
-    owns.emplace(rank, own);
+    const std::optional<Own> own = own_of(step.observations(rank), squares);
+    if (!own) return;
+    if (!own->are_alike) owns.emplace(rank, *own);
   }
   double whole = 0;
   for (const auto& [part, square] : squares) whole += square;
@@ -179,11 +183,14 @@ std::optional<JobFault> PartsClippedApart::fault() const {
   std::size_t most = 0, all = 0;
   Finding finding;
   std::vector<int> ranks;
+  std::set<Extremes> parts;  // of several ranks with copies of a part one counts
+  std::set<std::int64_t> clipped_steps;
   for (const auto& [rank, steps] : found.steps) {
     const std::size_t own = directions(rank, steps);
     most = std::max(most, own);
-    all += own;
+    if (parts.insert(seen_.at(steps.front()).at(rank).extremes).second) all += own;
     ranks.push_back(rank);
+    clipped_steps.insert(steps.begin(), steps.end());
     finding.step = finding.step == 0 ? steps.front() : std::min(finding.step, steps.front());
     finding.last_step = std::max(finding.last_step, steps.back());
   }
@@ -193,7 +200,7 @@ std::optional<JobFault> PartsClippedApart::fault() const {
   finding.tensors = {parts_.begin(), parts_.end()};
   finding.tensor = finding.tensors.front();
   finding.compared = static_cast<std::int64_t>(parts_.size());
-  finding.places = finding.compared * static_cast<std::int64_t>(seen_.size());
+  finding.places = finding.compared * static_cast<std::int64_t>(clipped_steps.size());
   finding.groups = {ranks};
   const double whole = seen_.at(finding.step).begin()->second.whole;
   finding.sentence = fmt::format(

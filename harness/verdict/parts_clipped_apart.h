@@ -5,11 +5,14 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/step_fold.h"
+#include "harness/record/observation.h"
 #include "harness/verdict/job_fault.h"
 
 namespace lockstep {
@@ -41,8 +44,13 @@ class PartsClippedApart : public StepFold {
     double norm = 0;
     double whole = 0;  ///< the norm of those of all ranks
     Extremes extremes{};
+    bool are_alike = false;  ///< all elements of each have the same size, or there is none
   };
   using OwnOfRanks = std::map<int, Own>;
+  using Squares = std::map<std::pair<std::string, Shape>, double>;  ///< by name and offset
+
+  /// Of the rows of a rank, whose squares are added. Empty: the norm of one is not known.
+  static std::optional<Own> own_of(std::span<const Observation> rows, Squares& squares);
 
   /// The largest norm of any rank, and the steps in which a rank has it.
   struct Clipped {

@@ -366,6 +366,29 @@ TEST_F(LibtorchWatchOfClippedParts, InFewStepsDecideNothing) {
   EXPECT_EQ(report.status, 0) << report.out;
 }
 
+/// Of the ranks that hold the first part, the second one tells nothing new.
+TEST_F(LibtorchWatchOfClippedParts, OnSeveralRanksCountOnce) {
+  Ranks ranks = divided_ranks();
+  for (const std::size_t rank : {0, 1}) ranks.push_back({ranks[rank].parameters});
+  for (std::size_t rank : {2, 3}) {
+    at::Tensor& own = ranks[rank].parameters[0].tensor;
+    own = own.detach().clone().requires_grad_();
+  }
+  open(ranks);
+  for (std::int64_t step = 1; step <= 5; ++step) {
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+      at::Tensor& gradient = ranks[rank].parameters[0].tensor.mutable_grad();
+      const auto part = static_cast<std::int64_t>(rank % 2);
+      gradient = numbers(10 * step + part, {4, 4});
+      const double size = part == 0 && step <= 3 ? 1 : 0.1 * static_cast<double>(step);
+      gradient = gradient * (size / gradient.norm().item<double>());
+    }
+    update(ranks);
+  }
+  close(ranks);
+  EXPECT_EQ(reported().status, 0) << reported().out;
+}
+
 TEST_F(LibtorchWatchOfClippedParts, ThatHaveAnotherNormInEachStepAreRight) {
   const Outcome report =
       clipped({{3, 2}, {0.5, 4}, {2, 2.5}, {1.5, 0.8}, {2, 4}, {1, 3}, {2, 3}}, not_at_all);

@@ -112,6 +112,29 @@ std::string told_of_parts(const std::vector<std::vector<int>>& groups, const Fac
   return job.symptom.text;
 }
 
+/// They were reduced before.
+TEST(Cause, OfRanksThatDivideTheModelMayBeAChangeOfTheirGradients) {
+  for (const FindingKind kind :
+       {FindingKind::changed_after_reduction, FindingKind::parts_clipped_apart}) {
+    JobRecord job = with_gradients({"a", "b"});
+    job.results[0].findings[0].groups = {{0, 2}, {1, 3}};
+    job.results[0].findings[0].compared = 2;
+    add_reduction(job, kind, "changed on rank 1", {"a", "b"});
+    find_cause(job, facts_of_parts());
+    EXPECT_THAT(job.symptom.text, testing::EndsWith(": changed on rank 1")) << name(kind);
+  }
+}
+
+/// A rank that clips scales all that it holds.
+TEST(Cause, OfSomeGradientsIsNoClippingOfParts) {
+  JobRecord job = with_gradients({"a", "b"});
+  job.results[0].findings[0].groups = {{0, 2}, {1, 3}};
+  job.results[0].findings[0].compared = 4;
+  add_reduction(job, FindingKind::parts_clipped_apart, "clipped", {"w"});
+  find_cause(job, facts_of_parts());
+  EXPECT_THAT(job.symptom.text, testing::Not(testing::HasSubstr("clipped")));
+}
+
 TEST(Cause, OfRanksThatDivideTheModelIsNoReduction) {
   FactsOfRanks facts = facts_of_parts();
   const std::string apart =
