@@ -156,6 +156,10 @@ void learn_names(const JobRecord& job, Redaction& redaction) {
     learn_names(one.parameters, redaction);
     learn_place(one.place, redaction);
   }
+  for (const DividedApart& one : job.divided_apart) {
+    learn_names(one.parameters, redaction);
+    learn_place(one.place, redaction);
+  }
   for (const Setting& one : job.optimizers) learn_place(one.value, redaction);
   for (const Setting& one : job.copies) redaction.learn(one.name);
   for (const SamplerUse& one : job.samplers) learn_place(one.place, redaction);

@@ -297,9 +297,11 @@ TEST(RedactedPack, ReplacesNamesOfFactsInSentencesToo) {
   changed.copies = {{"inner.bias", "a", {0}}};
   changed.samplers = {{"DistributedSampler", "inner.py:3"}};
   changed.frozen = {{"innerTeacher", "inner.weight", "a", "b", {0}}};
+  changed.divided_apart = {{"FSDP", "innerly.py:4", 2, {"innerMost.weight"}}};
   changed.wrong_metrics = {{"inner_loss", "mean", 1, 2, 3}};
   changed.notes = {
-      "of innerTeacher: inner.weight, at inner.py:3; as inner.bias; the metric inner_loss"};
+      "of innerTeacher: inner.weight, at inner.py:3; as inner.bias; the metric inner_loss; "
+      "innerMost.weight, at innerly.py:4"};
   save_record(job.folder(), job.record());
   const Packed pack(job, PackContents::findings, {"^inner"});
   EXPECT_THAT(pack.bytes(), Not(HasSubstr("inner")));

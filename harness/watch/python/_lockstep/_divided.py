@@ -13,16 +13,17 @@ _SAMPLE = 4096  # elements at each end of a tensor, of which the digest is: anot
 
 
 class _Division:
-    """`owner`: what divided them, an object of torch. `parameters`: pairs of a name and a digest of the whole. `kept`: a
-    digest of what this rank keeps."""
+    """`number`: of the call, the same on all ranks. `owner`: what divided them, an object of torch. `parameters`: pairs of a
+    name and a digest of the whole. `kept`: a digest of what this rank keeps."""
 
-    def __init__(self, wrapper, owner, parameters):
-        self.wrapper, self.owner, self.parameters = wrapper, weakref.ref(owner), parameters
+    def __init__(self, number, wrapper, owner, parameters):
+        self.number, self.wrapper, self.owner, self.parameters = number, wrapper, weakref.ref(owner), parameters
         self.place = place_of_caller()
         self.kept = ""
 
 
 _made = []
+_calls = 0  # that divided parameters
 _noted = 0  # parameters
 
 
@@ -48,14 +49,15 @@ def around_flat(divide):
 
 def _begun(wrapper, owner, parameters):
     """None: nothing is known. Raises nothing."""
-    global _noted
+    global _calls, _noted
+    _calls += 1
     try:
         if _noted >= _MOST:
             return None
         digests = [(name, _digest_of(whole)) for name, whole in parameters()[:_MOST - _noted]]
         digests = [(name, digest) for name, digest in digests if digest]
         _noted += len(digests)
-        return _Division(wrapper, owner, digests) if digests else None
+        return _Division(_calls, wrapper, owner, digests) if digests else None
     except Exception:  # of private attributes of torch
         return None
 
@@ -71,7 +73,7 @@ def _end(division):
 
 
 def _parts_of_flat(handle):
-    """The parameters that are one after another in a whole flat one, without what fills it up. None: ranks keep it
+    """The parameters that are one after another in a whole flat one, without what fills it up. Empty: ranks keep it
     whole."""
     if not handle.uses_sharded_strategy:
         return []
@@ -113,8 +115,7 @@ class Divided:
             return
         try:
             names = {id(tensor): name for tensor, name in parameters()}
-            self._facts = [_fact(number, division, names) for number, division in enumerate(_made)
-                           if _is_as_made(division)]
+            self._facts = [_fact(division, names) for division in _made if _is_as_made(division)]
         except Exception:  # of private attributes of torch
             self._facts = []
 
@@ -127,9 +128,9 @@ def _is_as_made(division):
     return owner is not None and division.kept and _digest_of(_kept_by(owner)) == division.kept
 
 
-def _fact(number, division, names):
-    """`number`: of the division, the same on all ranks. `names`: of parameters, by their ids."""
-    return {"wrapper": division.wrapper, "place": division.place, "number": number,
+def _fact(division, names):
+    """`names`: of parameters, by their ids."""
+    return {"wrapper": division.wrapper, "place": division.place, "number": division.number,
             "parameters": [_name_of(division.owner(), name, names) for name, _ in division.parameters],
             "digests": [digest for _, digest in division.parameters]}
 

@@ -496,9 +496,10 @@ class Progress:
         """The other ranks note their collectives, too, while they still live: a launcher may end them at once."""
         try:
             self.note_end(is_abort=True)
-            with _files.opened(self._aborted, "a"):
-                self._has_seen_abort = True
-            time.sleep(_POLLS_OF_OTHERS * _POLL_S)
+            if self._file is not None:  # else this process is no rank
+                with _files.opened(self._aborted, "a"):
+                    self._has_seen_abort = True
+                time.sleep(_POLLS_OF_OTHERS * _POLL_S)
         finally:
             self._termination.allow()
 
