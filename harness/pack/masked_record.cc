@@ -147,19 +147,23 @@ void learn_place(const std::string& place, Redaction& redaction) {
   redaction.learn(std::string(site.substr(0, site.rfind(':'))));
 }
 
+namespace {
+
+/// Those of parameters at a line of the training.
+template <class Facts>
+void learn_facts(const Facts& facts, Redaction& redaction) {
+  for (const auto& one : facts) {
+    learn_names(one.parameters, redaction);
+    learn_place(one.place, redaction);
+  }
+}
+
+}  // namespace
+
 void learn_names(const JobRecord& job, Redaction& redaction) {
-  for (const Unreduced& one : job.unreduced) {
-    learn_names(one.parameters, redaction);
-    learn_place(one.place, redaction);
-  }
-  for (const Untrained& one : job.untrained) {
-    learn_names(one.parameters, redaction);
-    learn_place(one.place, redaction);
-  }
-  for (const DividedApart& one : job.divided_apart) {
-    learn_names(one.parameters, redaction);
-    learn_place(one.place, redaction);
-  }
+  learn_facts(job.unreduced, redaction);
+  learn_facts(job.untrained, redaction);
+  learn_facts(job.divided_apart, redaction);
   for (const Setting& one : job.optimizers) learn_place(one.value, redaction);
   for (const Setting& one : job.copies) redaction.learn(one.name);
   for (const SamplerUse& one : job.samplers) learn_place(one.place, redaction);
