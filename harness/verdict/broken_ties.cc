@@ -26,13 +26,9 @@ std::optional<JobFault> broken_ties(const JobRecord& job) {
   finding.sentence =
       fmt::format("modules once shared one parameter, and train {}: {}; their values differ.",
                   found->parameters.size(), names);
-  Symptom symptom;
-  symptom.kind = SymptomKind::agree_but_wrong;
-  symptom.step = symptom.wrong_step = finding.step;
-  symptom.tensor = finding.tensor;
-  symptom.text =
-      fmt::format("a tie broke: {} were one parameter, and differ in step {}", names, finding.step);
-  return JobFault{violated_by(std::move(finding)), std::move(symptom)};
+  return fault_of(
+      std::move(finding),
+      fmt::format("a tie broke: {} were one parameter, and differ in step {}", names, found->step));
 }
 
 }  // namespace lockstep

@@ -13,4 +13,18 @@ ClaimResult violated_by(Finding finding) {
   return result;
 }
 
+Symptom symptom_of_wrong(const Finding& finding, std::string text) {
+  Symptom symptom;
+  symptom.kind = SymptomKind::agree_but_wrong;
+  symptom.step = symptom.wrong_step = finding.step;
+  symptom.tensor = finding.tensor;
+  symptom.text = std::move(text);
+  return symptom;
+}
+
+JobFault fault_of(Finding finding, std::string text) {
+  Symptom symptom = symptom_of_wrong(finding, std::move(text));
+  return {violated_by(std::move(finding)), std::move(symptom)};
+}
+
 }  // namespace lockstep

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -12,5 +14,11 @@ struct JobFault {
 
 /// The result of a claim that one finding violates.
 ClaimResult violated_by(Finding finding);
+
+/// That of a finding about values which ranks agree on, or hold nothing in common of.
+Symptom symptom_of_wrong(const Finding& finding, std::string text);
+
+/// Such a finding as a fault. `text`: of its symptom.
+JobFault fault_of(Finding finding, std::string text);
 
 }  // namespace lockstep

@@ -13,20 +13,10 @@ namespace lockstep {
 
 namespace {
 
-/// "AdamW.lr is 0.001 on rank 0 and 0.002 on rank 1".
-std::string setting_in_words(const std::string& name, const std::vector<Setting>& values) {
-  std::vector<std::string> holders;
-  for (const Setting& one : values) {
-    holders.push_back(fmt::format("{} on {}", one.value, ranks_in_words(one.ranks)));
-  }
-  return fmt::format("{} is {}", name, fmt::join(holders, " and "));
-}
-
-/// "train.py:40", or "train.py:40 on rank 0 and train.py:42 on rank 1".
-std::string places_in_words(const std::vector<Setting>& places) {
-  if (places.size() == 1) return places.front().value;
+/// "0.001 on rank 0 and 0.002 on rank 1".
+std::string values_in_words(const std::vector<Setting>& values) {
   std::vector<std::string> all;
-  for (const Setting& one : places) {
+  for (const Setting& one : values) {
     all.push_back(fmt::format("{} on {}", one.value, ranks_in_words(one.ranks)));
   }
   return fmt::format("{}", fmt::join(all, " and "));
@@ -37,7 +27,9 @@ std::string maker_in_words(const JobRecord& job, const std::string& optimizer) {
   std::vector<Setting> places;
   std::ranges::copy_if(job.optimizers, std::back_inserter(places),
                        [&](const Setting& one) { return one.name == optimizer; });
-  return places.empty() ? "" : ", of the optimizer made at " + places_in_words(places);
+  if (places.empty()) return "";
+  return ", of the optimizer made at " +
+         (places.size() == 1 ? places.front().value : values_in_words(places));
 }
 
 /// "; StepLR took 0 steps on rank 1 and 5 on rank 0 up to step 6"; empty: its schedulers took as
@@ -80,7 +72,9 @@ std::string other_settings_in_words(const JobRecord& job, std::int64_t step) {
   const auto differing = other_settings(job, step);
   if (differing.empty()) return "";
   std::vector<std::string> words;
-  for (const auto& [name, values] : differing) words.push_back(setting_in_words(name, values));
+  for (const auto& [name, values] : differing) {
+    words.push_back(fmt::format("{} is {}", name, values_in_words(values)));
+  }
   const std::string optimizer = optimizer_of(differing.begin()->first);
   return fmt::format("{}{}{}", fmt::join(words, "; "), maker_in_words(job, optimizer),
                      schedules_in_words(job, optimizer));

@@ -10,8 +10,10 @@
 
 #include "harness/compare/bound.h"
 #include "harness/judge/evidence/observations.h"
+#include "harness/judge/values/shards.h"
 #include "harness/record/dtype.h"
 #include "harness/record/shard_runs.h"
+#include "harness/verdict/chosen_steps.h"
 #include "reports/record/mismatch_table.h"
 
 namespace lockstep {
@@ -45,8 +47,6 @@ bool is_gradient(const ObservedTensor& tensor) {
   return tensor.kind == Kind::gradient && tensor.phase == Phase::pre_step;
 }
 
-bool is_part(const ObservedTensor& tensor) { return tensor.local_shape != tensor.global_shape; }
-
 /// Whether a norm says how a row was clipped: not if it is rounded to few digits.
 bool is_known(const Observation& row) {
   const auto dtype = parse<DType>(row.dtype);
@@ -76,16 +76,6 @@ double norm_of_difference(const Numbers& left, const Numbers& right) {
   return std::sqrt(square);
 }
 
-/// As many of the first steps as of all others, which are as far from each other.
-std::vector<std::int64_t> some_of(const std::vector<std::int64_t>& steps, std::size_t most) {
-  std::vector<std::int64_t> some;
-  const std::size_t stride = steps.size() / most + 1;
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (i < most / 2 || i % stride == 0) some.push_back(steps[i]);
-  }
-  return some;
-}
-
 }  // namespace
 
 PartsClippedApart::PartsClippedApart(const CellEvidence& cell) {
@@ -98,8 +88,7 @@ PartsClippedApart::PartsClippedApart(const CellEvidence& cell) {
   }
   if (parts_.empty()) return;
   const std::size_t most = std::clamp(kMostGradients / gradients, kFewestSteps, kMostClipSteps);
-  const std::vector<std::int64_t> some = some_of(cell.evidence->steps(), most);
-  steps_.insert(some.begin(), some.end());
+  steps_ = chosen_steps(cell.evidence->steps(), most);
 }
 
 std::optional<PartsClippedApart::Own> PartsClippedApart::own_of(std::span<const Observation> rows,
@@ -181,7 +170,6 @@ PartsClippedApart::Clipped PartsClippedApart::clipped() const {
 std::optional<JobFault> PartsClippedApart::fault() const {
   const Clipped found = clipped();
   std::size_t most = 0, all = 0;
-  Finding finding;
   std::vector<int> ranks;
   std::set<Extremes> parts;  // of several ranks with copies of a part one counts
   std::set<std::int64_t> clipped_steps;
@@ -191,12 +179,13 @@ std::optional<JobFault> PartsClippedApart::fault() const {
     if (parts.insert(seen_.at(steps.front()).at(rank).extremes).second) all += own;
     ranks.push_back(rank);
     clipped_steps.insert(steps.begin(), steps.end());
-    finding.step = finding.step == 0 ? steps.front() : std::min(finding.step, steps.front());
-    finding.last_step = std::max(finding.last_step, steps.back());
   }
   if (most < kOnOneRank || all < kOnAll) return std::nullopt;
+  Finding finding;
   finding.claim = reduce_over_ranks();
   finding.kind = FindingKind::parts_clipped_apart;
+  finding.step = *clipped_steps.begin();
+  finding.last_step = *clipped_steps.rbegin();
   finding.tensors = {parts_.begin(), parts_.end()};
   finding.tensor = finding.tensors.front();
   finding.compared = static_cast<std::int64_t>(parts_.size());
@@ -207,15 +196,11 @@ std::optional<JobFault> PartsClippedApart::fault() const {
       "each rank clipped its parts of gradients by their own norm; that is {:.4g} in each clipped "
       "step of {}, where the whole has {:.4g} in step {}.",
       found.limit, ranks_in_words(ranks), whole, finding.step);
-  Symptom symptom;
-  symptom.kind = SymptomKind::agree_but_wrong;
-  symptom.step = symptom.wrong_step = finding.step;
-  symptom.tensor = finding.tensor;
-  symptom.text = fmt::format(
+  std::string text = fmt::format(
       "each rank clipped its parts of gradients by their own norm, {:.4g}, not by that "
       "of the whole ({} of {}, from step {})",
       found.limit, finding.compared, finding.compared, finding.step);
-  return JobFault{violated_by(std::move(finding)), std::move(symptom)};
+  return fault_of(std::move(finding), std::move(text));
 }
 
 }  // namespace lockstep

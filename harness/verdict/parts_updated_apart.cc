@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/judge/values/shards.h"
 #include "harness/verdict/other_updates.h"
 
 namespace lockstep {
@@ -28,9 +29,8 @@ using Groups = std::vector<std::vector<int>>;  ///< ranks that update alike
 std::map<std::string, std::set<int>> ranks_of_parts(const StepReader& evidence) {
   std::map<std::string, std::set<int>> ranks;
   for (const auto& [tensor, holders] : evidence.tensors()) {
-    const bool is_part = tensor.kind == Kind::parameter && tensor.phase == Phase::post_step &&
-                         tensor.local_shape != tensor.global_shape;
-    if (is_part) ranks[tensor.name].insert(holders.begin(), holders.end());
+    const bool is_parameter = tensor.kind == Kind::parameter && tensor.phase == Phase::post_step;
+    if (is_parameter && is_part(tensor)) ranks[tensor.name].insert(holders.begin(), holders.end());
   }
   return ranks;
 }
@@ -88,8 +88,8 @@ std::set<std::int64_t> steps_of(const JobRecord& job) {
   return steps;
 }
 
-JobFault fault_of(const JobRecord& job, std::int64_t step, std::vector<std::string> names,
-                  Groups groups, std::size_t parts, const std::string& cause) {
+JobFault apart_from(const JobRecord& job, std::int64_t step, std::vector<std::string> names,
+                    Groups groups, std::size_t parts, const std::string& cause) {
   Finding finding;
   finding.claim = update_parts_alike();
   finding.kind = FindingKind::wrong_update;
@@ -102,15 +102,10 @@ JobFault fault_of(const JobRecord& job, std::int64_t step, std::vector<std::stri
   finding.groups = std::move(groups);
   finding.sentence = fmt::format("ranks hold parts of {} and updated them apart in step {}: {}.",
                                  finding.tensor, step, cause);
-  Symptom symptom;
-  symptom.kind = SymptomKind::agree_but_wrong;
-  symptom.step = symptom.wrong_step = step;
-  symptom.tensor = finding.tensor;
-  symptom.text = fmt::format(
-      "ranks updated their parts of parameters apart ({} of {}, from step "
-      "{}). Cause: {}",
+  std::string text = fmt::format(
+      "ranks updated their parts of parameters apart ({} of {}, from step {}). Cause: {}",
       finding.tensors.size(), parts, step, cause);
-  return {violated_by(std::move(finding)), std::move(symptom)};
+  return fault_of(std::move(finding), std::move(text));
 }
 
 }  // namespace
@@ -124,7 +119,7 @@ std::optional<JobFault> parts_updated_apart(const JobRecord& job, const StepRead
     std::vector<std::string> names = parameters_between(groups, parts);
     if (names.empty()) continue;
     if (cause.empty()) cause = other_settings_in_words(job, step);
-    return fault_of(job, step, std::move(names), std::move(groups), parts.size(), cause);
+    return apart_from(job, step, std::move(names), std::move(groups), parts.size(), cause);
   }
   return std::nullopt;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "harness/judge/evidence/observations.h"
+#include "harness/verdict/chosen_steps.h"
 #include "reports/base/plain_text.h"
 #include "reports/record/mismatch_table.h"
 
@@ -229,11 +230,7 @@ ReductionFold::ReductionFold(const CellEvidence& cell) : cell_(cell) {
   if (!cell.evidence) return;
   std::vector<std::int64_t> all = cell.evidence->steps_with_passes();
   std::erase_if(all, [&cell](std::int64_t step) { return is_without_some(cell, step); });
-  const std::size_t stride = all.size() / kMostJudged + 1;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const bool is_of_first = i < kMostJudged / 2;
-    if (is_of_first || i % stride == 0 || i + 1 == all.size()) steps_.insert(all[i]);
-  }
+  steps_ = chosen_steps(all, kMostJudged);
 }
 
 void ReductionFold::see(const StepView& step) {

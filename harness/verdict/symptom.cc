@@ -13,6 +13,7 @@
 #include "harness/judge/ranks/exits.h"
 #include "harness/judge/values/finiteness.h"
 #include "harness/verdict/job_ending.h"
+#include "harness/verdict/job_fault.h"
 #include "harness/verdict/reduction_fold.h"
 #include "reports/base/names.h"
 #include "reports/base/plain_text.h"
@@ -116,15 +117,12 @@ std::string ratio_text(const Finding& finding) {
 }
 
 Symptom agree_but_wrong(const Finding& finding, bool is_known_to_agree) {
-  Symptom symptom;
-  symptom.kind = SymptomKind::agree_but_wrong;
-  symptom.step = symptom.wrong_step = finding.step;
-  symptom.tensor = finding.tensor;
+  Symptom symptom = symptom_of_wrong(
+      finding, fmt::format("{} from step {} on: {}{}",
+                           is_known_to_agree ? "ranks agree but are wrong" : "wrong", finding.step,
+                           finding.tensor, ratio_text(finding)));
   symptom.ratio = finding.ratio;
   symptom.cosine = finding.cosine;
-  symptom.text = fmt::format("{} from step {} on: {}{}",
-                             is_known_to_agree ? "ranks agree but are wrong" : "wrong",
-                             finding.step, finding.tensor, ratio_text(finding));
   return symptom;
 }
 
@@ -263,13 +261,9 @@ Symptom symptom_of(const CellFacts& facts, const std::vector<ClaimResult>& resul
 }
 
 Symptom symptom_of_reduction(const Finding& wrong) {
-  Symptom symptom;
-  symptom.kind = SymptomKind::agree_but_wrong;
-  symptom.step = symptom.wrong_step = wrong.step;
-  symptom.tensor = wrong.tensor;
-  symptom.text = fmt::format("{} ({} of {}, from step {})", reduction_in_words(wrong),
-                             wrong.tensors.size(), wrong.compared, wrong.step);
-  return symptom;
+  return symptom_of_wrong(wrong,
+                          fmt::format("{} ({} of {}, from step {})", reduction_in_words(wrong),
+                                      wrong.tensors.size(), wrong.compared, wrong.step));
 }
 
 Symptom symptom_of_unrun(const std::string& precondition, const std::optional<NotRun>& not_run) {

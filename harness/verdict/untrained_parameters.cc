@@ -42,16 +42,6 @@ std::string not_held_in_words(const Untrained& one) {
       trained_in(one), others > 0 ? "they have" : "it has");
 }
 
-Symptom symptom_of(const Finding& finding, const std::string& cause) {
-  Symptom symptom;
-  symptom.kind = SymptomKind::agree_but_wrong;
-  symptom.step = symptom.wrong_step = finding.step;
-  symptom.tensor = finding.tensor;
-  symptom.text = fmt::format("weights did not change ({} of {}, from step {}). Cause: {}",
-                             finding.tensors.size(), finding.compared, finding.step, cause);
-  return symptom;
-}
-
 }  // namespace
 
 std::optional<JobFault> untrained_parameters(const JobRecord& job) {
@@ -72,8 +62,9 @@ std::optional<JobFault> untrained_parameters(const JobRecord& job) {
   const std::string cause = held_in_words(*found);
   finding.sentence =
       fmt::format("weights did not change, although they have gradients: {}.", cause);
-  Symptom symptom = symptom_of(finding, cause);
-  return JobFault{violated_by(std::move(finding)), std::move(symptom)};
+  std::string text = fmt::format("weights did not change ({} of {}, from step {}). Cause: {}",
+                                 unchanged, finding.compared, finding.step, cause);
+  return fault_of(std::move(finding), std::move(text));
 }
 
 std::string untrained_in_words(const JobRecord& job) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "harness/verdict/job_fault.h"
 #include "reports/base/plain_text.h"
 #include "reports/record/mismatch_table.h"
 
@@ -17,16 +18,12 @@ constexpr const char* kStale = "gathered before the optimizer's step, and not ag
 
 /// "forward passes computed with other weights than the optimizer holds (4 of 4, from step 2)".
 Symptom symptom_of_other_weights(const Finding& finding, bool is_stale) {
-  Symptom symptom;
-  symptom.kind = SymptomKind::agree_but_wrong;
-  symptom.step = symptom.wrong_step = finding.step;
-  symptom.tensor = finding.tensor;
-  symptom.text = fmt::format(
+  std::string text = fmt::format(
       "forward passes computed with other weights than the optimizer holds ({} of {}, from step "
       "{})",
       finding.tensors.size(), finding.compared, finding.step);
-  if (is_stale) symptom.text += fmt::format(". Cause: they were {}", kStale);
-  return symptom;
+  if (is_stale) text += fmt::format(". Cause: they were {}", kStale);
+  return symptom_of_wrong(finding, std::move(text));
 }
 
 }  // namespace

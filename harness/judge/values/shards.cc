@@ -7,8 +7,10 @@
 
 namespace lockstep {
 
+bool is_part(const ObservedTensor& tensor) { return tensor.local_shape != tensor.global_shape; }
+
 bool is_shard(const Observation& observation) {
-  return observation.local_shape != observation.global_shape || !observation.replica_group.empty();
+  return is_part(observation) || !observation.replica_group.empty();
 }
 
 bool lies_in(const Observation& shard, const Observation& whole) {

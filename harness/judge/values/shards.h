@@ -10,6 +10,9 @@
 
 namespace lockstep {
 
+/// Whether it is less than the whole tensor.
+bool is_part(const ObservedTensor& tensor);
+
 /// Whether `observation` is a part of a tensor, or is held by one rank alone. Other ranks then have
 /// no copy of it.
 bool is_shard(const Observation& observation);

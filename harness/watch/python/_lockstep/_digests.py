@@ -18,14 +18,15 @@ def digests_of(torch, parameters):
                 size += placed.local.numel() * placed.local.element_size()
                 if size > _MOST_BYTES:
                     break
-                text = _digest_of(torch, placed.local, digest)
+                text = digest_of(torch, placed.local, digest)
         except Exception:  # of a type without a digest, or a parameter that has no shape yet
             pass
         digests.append(text)
     return digests + [""] * (len(parameters) - len(digests))
 
 
-def _digest_of(torch, tensor, digest):
+def digest_of(torch, tensor, digest):
+    """Of one with values in memory. `digest`: a digester."""
     with torch.no_grad():
         value = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     return digest(str(value.dtype)[len("torch."):], tuple(value.shape), value.data_ptr())

@@ -5,6 +5,7 @@ import sys
 import weakref
 
 from _lockstep import _library
+from _lockstep._digests import digest_of
 from _lockstep._placement import is_stand_in
 from _lockstep._stalls import place_of_caller
 
@@ -100,8 +101,8 @@ def _digest_of(tensor):
         return ""
     with torch.no_grad():
         row = tensor.detach().view(-1)
-        sample = (row if len(row) <= 2 * _SAMPLE else torch.cat([row[:_SAMPLE], row[-_SAMPLE:]])).cpu()
-    return _library.digester()(str(sample.dtype)[len("torch."):], tuple(sample.shape), sample.data_ptr())
+        sample = row if len(row) <= 2 * _SAMPLE else torch.cat([row[:_SAMPLE], row[-_SAMPLE:]])
+    return digest_of(torch, sample, _library.digester())
 
 
 class Divided:

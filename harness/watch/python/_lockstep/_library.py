@@ -2,6 +2,7 @@
 
 import array
 import ctypes
+import functools
 import os
 
 from _lockstep._installed import path_of
@@ -59,6 +60,7 @@ def _path():
             or path_of(os.path.join("lib", "lockstep", "liblockstep_watch.so")))
 
 
+@functools.lru_cache(maxsize=None)
 def _load():
     try:
         library = ctypes.CDLL(_path())
