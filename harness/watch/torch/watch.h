@@ -23,7 +23,8 @@
 
 namespace lockstep {
 
-/// A parameter of a model. The members after `tensor` are for one that ranks divide.
+/// A parameter of a model. The members after `tensor` are for one that ranks divide; a rank holds
+/// one part of it, under a name that it has once.
 struct WatchedParameter {
   std::string name;
   at::Tensor tensor;                            ///< what this rank holds
